@@ -1,0 +1,25 @@
+.PHONY: help build test lint format clippy docs
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## the release binary, in target/release
+	cargo build --release
+
+test: ## every test, against private servers or TALLYD_TEST_MYSQL_URL and TALLYD_TEST_REDIS_URL
+	@test "$$TALLYD_TEST_MYSQL_URL" && test "$$TALLYD_TEST_REDIS_URL" || tests/setup.sh
+	@skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT && \
+	TALLYD_TEST_SKIPPED=$$skipped cargo test --features failpoints; outcome=$$?; \
+	sort "$$skipped"; echo "skipped: $$(wc -l <"$$skipped")"; exit $$outcome
+
+lint: format clippy docs ## formatting, lints, documentation
+
+format:
+	cargo fmt --check
+
+clippy:
+	cargo clippy --all-targets -- -D warnings
+	cargo clippy --all-targets --all-features -- -D warnings
+
+docs:
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
