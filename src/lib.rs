@@ -3,4 +3,5 @@
 pub mod config;
 pub mod logging;
 pub mod model;
+pub mod schedule;
 pub mod sync;
