@@ -10,6 +10,7 @@ mod mysql;
 mod number;
 mod raw;
 mod redis;
+mod redis_url;
 mod report;
 mod secret;
 mod sections;

@@ -147,3 +147,67 @@ fn unknown_parameter(url: &ServerUrl, name: &str) -> Problem {
     };
     url.problem(format!("knows no parameter {}; {meant}", ServerUrl::shown(name)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(url: &str, ca_file: Option<&str>) -> Result<MysqlConfig, Problem> {
+        let raw = raw::Mysql { url: url.into(), ca_file: ca_file.map(str::to_owned), ..raw::Mysql::default() };
+        MysqlConfig::resolve(&raw, &SecretFiles { credentials: None })
+    }
+
+    fn refusal(url: &str) -> String {
+        resolve(url, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn takes_a_url_apart_and_prints_it_without_the_password() {
+        let mysql = resolve("mysql://tally:p%40ss@db.example:3307/likes?ssl-mode=verify_identity", None).unwrap();
+        assert_eq!((mysql.host.as_str(), mysql.port, mysql.database.as_str()), ("db.example", 3307, "likes"));
+        assert_eq!((mysql.user.as_str(), mysql.password.as_ref().unwrap().expose()), ("tally", "p@ss"));
+        assert_eq!((mysql.ssl_mode, mysql.address().as_str()), (SslMode::VerifyIdentity, "db.example:3307/likes"));
+        assert_eq!(resolve("mysql://u@[::1]/d", None).unwrap().address(), "[::1]:3306/d");
+        let socket = resolve("mysql://u@localhost/d?socket=%2Frun%2Fmysqld.sock", None).unwrap();
+        assert_eq!(socket.address(), "/run/mysqld.sock/d");
+    }
+
+    #[test]
+    fn a_parameter_that_would_be_ignored_is_refused() {
+        for wrong in ["ssl_mode", "sslmode", "sslMode", "SSL-MODE", "tls-mode"] {
+            let text = refusal(&format!("mysql://u@h/d?{wrong}=REQUIRED"));
+            assert!(text.starts_with("mysql.url: ") && text.contains(wrong) && text.ends_with("ssl-mode"), "{text}");
+        }
+        assert!(refusal("mysql://u@h/d?ssl-ca=x").contains("mysql.ca_file"));
+        assert!(refusal("mysql://u@h/d?charset=utf8mb4").contains("\"charset\""));
+        assert!(refusal("mysql://u@h/d?ssl-mode=on").contains("VERIFY_IDENTITY"));
+        for (word, mode) in SSL_MODES {
+            let mysql = resolve(&format!("mysql://u@h/d?ssl-mode={}", word.to_lowercase()), None).unwrap();
+            assert_eq!(mysql.ssl_mode, mode);
+        }
+    }
+
+    #[test]
+    fn needs_a_host_a_user_and_a_database() {
+        assert!(refusal("mysql://u@h").contains("names no database"));
+        assert!(refusal("mysql://u@h/").contains("names no database"));
+        assert!(refusal("mysql://h/d").contains("names no user"));
+        assert!(refusal("mysql:///d").contains("names no user"));
+        assert!(refusal("postgres://u@h/d").contains("mysql://"));
+        assert!(refusal("mysql://u@h/d/e").contains("more than one /"));
+        assert!(refusal("mysql://u@h/d?socket=relative").contains("socket"));
+    }
+
+    #[test]
+    fn certificates_are_never_silently_unused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display().to_string();
+        let mode = |url: &str| resolve(url, Some(&path)).map(|mysql| mysql.ssl_mode);
+        assert_eq!(mode("mysql://u@h/d"), Ok(SslMode::VerifyCa));
+        assert_eq!(mode("mysql://u@h/d?ssl-mode=VERIFY_IDENTITY"), Ok(SslMode::VerifyIdentity));
+        for weaker in ["DISABLED", "PREFERRED", "REQUIRED"] {
+            let problem = mode(&format!("mysql://u@h/d?ssl-mode={weaker}")).unwrap_err().to_string();
+            assert!(problem.starts_with("mysql.ca_file: "), "{problem}");
+        }
+    }
+}

@@ -5,12 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::Problem;
+use super::redis_url::{Nodes, redacted};
 use super::secret::{Secret, SecretFiles, readable};
-use super::server_url::ServerUrl;
 use super::{fields, raw};
-
-/// Redis' own port.
-const PORT: u16 = 6379;
 
 /// The most shards: what Redis Cluster has slots.
 const MOST_SHARDS: i64 = 16_384;
@@ -150,113 +147,68 @@ fn mode(raw: &raw::Redis) -> Result<RedisMode, Problem> {
     }
 }
 
-/// What `redis.url` says.
-struct Nodes {
-    addresses: Vec<RedisAddress>,
-    tls: bool,
-    db: i64,
-    user: Option<String>,
-    password: Option<Secret>,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::number::Whole;
+    use super::*;
 
-impl Nodes {
-    /// Several nodes are separated by commas; each is a URL, or `host:port` like the first.
-    fn parse(text: &str) -> Result<Self, Problem> {
-        let first = text.split(',').next().unwrap_or_default();
-        let scheme = first.split_once("://").map_or("redis", |(scheme, _)| scheme).trim();
-        let mut nodes = Self { addresses: Vec::new(), tls: false, db: 0, user: None, password: None };
-        let mut db = None;
-        for part in text.split(',') {
-            let part = part.trim();
-            let is_first = nodes.addresses.is_empty();
-            let whole = if is_first || part.contains("://") { part.to_owned() } else { format!("{scheme}://{part}") };
-            let (node, node_db) = Node::parse(ServerUrl::parse("redis.url", &whole)?)?;
-            if !is_first && node.tls != nodes.tls {
-                return Err(Problem::new("redis.url", "mixes redis:// and rediss://; use one of them for all nodes"));
-            }
-            let same = |a: &Option<Secret>, b: &Option<Secret>| {
-                a.as_ref().map(Secret::expose) == b.as_ref().map(Secret::expose)
-            };
-            let other_user = node.user.is_some() && !is_first && node.user != nodes.user;
-            let other_password = node.password.is_some() && !is_first && !same(&node.password, &nodes.password);
-            if other_user || other_password || (db.is_some() && node_db.is_some() && db != node_db) {
-                let what = "its nodes differ in user, password or database; write them at one of them, or all alike";
-                return Err(Problem::new("redis.url", what));
-            }
-            nodes.addresses.push(node.address);
-            nodes.tls = node.tls;
-            nodes.user = nodes.user.or(node.user);
-            nodes.password = nodes.password.or(node.password);
-            db = db.or(node_db);
-        }
-        nodes.db = db.unwrap_or(0);
-        Ok(nodes)
-    }
-}
-
-/// One part of `redis.url`.
-struct Node {
-    address: RedisAddress,
-    tls: bool,
-    user: Option<String>,
-    password: Option<Secret>,
-}
-
-impl Node {
-    fn parse(url: ServerUrl) -> Result<(Self, Option<i64>), Problem> {
-        let tls = url.scheme == "rediss";
-        match url.scheme.as_str() {
-            "redis" | "rediss" => {
-                if let Some((name, _)) = url.parameters.first() {
-                    let what = format!("knows no parameters, but has {}", ServerUrl::shown(name));
-                    return Err(url.problem(what));
-                }
-                let db = url.path_name()?.map(|name| number_of_db(&url, &name)).transpose()?;
-                let Some(host) = url.host.clone() else {
-                    return Err(url.problem("has no host; write redis://HOST:PORT/DATABASE"));
-                };
-                let address = RedisAddress::Tcp { host, port: url.port.unwrap_or(PORT) };
-                Ok((Self { address, tls, user: url.user, password: url.password }, db))
-            }
-            "unix" | "redis+unix" => Self::on_a_socket(&url),
-            _ => Err(url.problem("begins with none of redis://, rediss://, redis+unix:// and unix://")),
-        }
+    fn resolve(change: impl FnOnce(&mut raw::Redis)) -> Result<RedisConfig, Problem> {
+        let mut raw = raw::Redis::default();
+        change(&mut raw);
+        RedisConfig::resolve(&raw, &SecretFiles { credentials: None })
     }
 
-    /// `unix:///run/redis.sock?db=0&user=…&pass=…`, as other Redis clients write it.
-    fn on_a_socket(url: &ServerUrl) -> Result<(Self, Option<i64>), Problem> {
-        if url.host.is_some() {
-            return Err(
-                url.problem("has a host, and a socket has none; write three slashes, as in unix:///run/redis.sock")
-            );
-        }
-        let path = url.path_of_file()?;
-        let (mut db, mut user, mut password) = (None, None, None);
-        for (name, value) in &url.parameters {
-            match name.as_str() {
-                "db" => db = Some(number_of_db(url, value)?),
-                "user" => user = Some(value.clone()),
-                "pass" => password = Some(Secret::new(value.clone())),
-                other => {
-                    let what = format!("knows the parameters db, user and pass, but not {}", ServerUrl::shown(other));
-                    return Err(url.problem(what));
-                }
-            }
-        }
-        Ok((Self { address: RedisAddress::Unix(path), tls: false, user, password }, db))
+    fn refusal(change: impl FnOnce(&mut raw::Redis)) -> String {
+        resolve(change).unwrap_err().to_string()
     }
-}
 
-fn number_of_db(url: &ServerUrl, text: &str) -> Result<i64, Problem> {
-    let number = text.parse().ok().filter(|number| (0..=i64::from(i32::MAX)).contains(number));
-    number.ok_or_else(|| url.problem("its database is not a number; write redis://HOST:PORT/0"))
-}
+    #[test]
+    fn modes_other_than_standalone_are_checked_and_then_refused() {
+        let mode = |mode: &str, master: Option<&str>, shards: Option<i64>| {
+            refusal(|raw| {
+                raw.mode = mode.into();
+                raw.sentinel_master = master.map(str::to_owned);
+                raw.shards = shards.map(Whole);
+            })
+        };
+        assert!(mode("cluster", None, None).contains("this version connects to standalone servers only"));
+        assert!(mode("cluster", None, Some(16_384)).starts_with("redis.mode: "));
+        assert!(mode("cluster", None, Some(16_385)).starts_with("redis.shards: "));
+        assert!(mode("cluster", Some("m"), None).starts_with("redis.sentinel_master: "));
+        assert!(mode("sentinel", Some("m"), None).contains("this version connects to standalone servers only"));
+        assert!(mode("sentinel", None, None).starts_with("redis.sentinel_master: "));
+        assert!(mode("sentinel", Some("m"), Some(2)).starts_with("redis.shards: "));
+        assert!(mode("standalone", None, Some(16)).starts_with("redis.shards: "));
+        assert!(mode("replica", None, None).contains("standalone, sentinel, cluster"));
+        assert_eq!(resolve(|raw| raw.shards = Some(Whole(1))).unwrap().shards, 1);
+    }
 
-fn redacted(addresses: &[RedisAddress], tls: bool, db: i64) -> String {
-    let nodes: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    let nodes = nodes.join(",");
-    match addresses.first() {
-        Some(RedisAddress::Unix(_)) => format!("unix://{nodes}?db={db}"),
-        _ => format!("{}://{nodes}/{db}", if tls { "rediss" } else { "redis" }),
+    #[test]
+    fn one_server_one_user_one_password() {
+        assert!(refusal(|raw| raw.url = "redis://a,b".into()).contains("names 2 servers"));
+        assert!(refusal(|raw| raw.username = Some("me".into())).contains("needs a password"));
+        assert!(refusal(|raw| raw.url = "redis://me@h".into()).contains("needs a password"));
+        let both = refusal(|raw| {
+            raw.url = "redis://me:pw@h".into();
+            raw.username = Some("you".into());
+        });
+        assert!(both.starts_with("redis.username: "), "{both}");
+        let same = resolve(|raw| {
+            raw.url = "redis://:pw@h".into();
+            raw.username = Some("me".into());
+        });
+        assert_eq!(same.unwrap().username.as_deref(), Some("me"));
+    }
+
+    #[test]
+    fn certificates_need_tls() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display().to_string();
+        assert!(refusal(|raw| raw.ca_file = Some(path.clone())).starts_with("redis.ca_file: "));
+        let tls = resolve(|raw| {
+            raw.ca_file = Some(path.clone());
+            raw.url = "rediss://h".into();
+        });
+        assert_eq!(tls.unwrap().ca_file.as_deref(), Some(file.path()));
     }
 }

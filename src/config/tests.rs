@@ -92,7 +92,7 @@ fn the_defaults_are_those_of_the_interface() {
     assert_eq!(serve.grace, Duration::from_secs(20));
     assert_eq!(sync.cron.to_string(), "0 */5 * * * *");
     assert_eq!((sync.early_flush_changes, sync.batch_rows, sync.verify_limit), (100_000, 1000, 10_000));
-    assert_eq!((cache.full_load_limit, cache.idle, cache.warm_top), (5000, Duration::from_secs(604_800), 1000));
+    assert_eq!((cache.full_load_limit, cache.idle, cache.warm_top), (5000, Duration::from_hours(168), 1000));
     assert_eq!((degraded.max_qps, degraded.probe), (1000, Duration::from_secs(5)));
     assert_eq!(reconcile.sample_cron.to_string(), "0 17 * * * *");
     assert_eq!(reconcile.full_cron.to_string(), "0 30 3 * * *");
@@ -104,7 +104,7 @@ fn the_defaults_are_those_of_the_interface() {
     assert_eq!(targets, [("note", 1), ("video", 2), ("comment", 3), ("user", 4)]);
     let names: Vec<_> = vocabulary.interactions.iter().map(|kind| (kind.name.as_str(), kind.code)).collect();
     assert_eq!(names, [("like", 1), ("collect", 2), ("follow", 3), ("view", 4)]);
-    assert_eq!(vocabulary.interactions[3].kind, Kind::Counter { window: Duration::from_secs(300) });
+    assert_eq!(vocabulary.interactions[3].kind, Kind::Counter { window: Duration::from_mins(5) });
     assert!(vocabulary.interactions[..3].iter().all(|kind| kind.has_states() && kind.scan == Scan::Changed));
 }
 

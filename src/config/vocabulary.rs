@@ -90,3 +90,62 @@ fn unique<'a>(list: &str, entries: impl Iterator<Item = (&'a str, u16)>) -> Resu
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Config, ConfigError};
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vocabulary, ConfigError> {
+        Config::parse(text, [], Path::new("f")).map(|config| config.vocabulary)
+    }
+
+    fn interaction(rest: &str) -> String {
+        format!("[[interaction]]\nname = \"up\"\ncode = 1\n[[interaction]]\n{rest}\n")
+    }
+
+    #[test]
+    fn takes_names_codes_kinds_and_scans() {
+        let text = interaction("name = \"seen_2\"\ncode = 65535\nkind = \"counter\"\nwindow_seconds = 60");
+        let vocabulary = parse(&format!("{text}[[interaction]]\nname = \"fan\"\ncode = 3\nscan = \"full\"")).unwrap();
+        let [up, seen, fan] = vocabulary.interactions.as_slice() else { panic!("three") };
+        assert_eq!((up.kind, up.scan), (Kind::State, Scan::Changed));
+        assert_eq!((seen.code, seen.kind), (65_535, Kind::Counter { window: std::time::Duration::from_mins(1) }));
+        assert_eq!((fan.kind, fan.scan), (Kind::State, Scan::Full));
+        assert_eq!(vocabulary.targets.len(), 4, "targets keep their defaults");
+        assert_eq!(parse("[[target]]\nname = \"post\"\ncode = 9").unwrap().targets.len(), 1);
+    }
+
+    #[test]
+    fn refuses_and_says_where() {
+        let long = format!("name = \"{}\"\ncode = 2", "a".repeat(33));
+        let refused = [
+            ("interaction[1].name", "name = \"Like\"\ncode = 2"),
+            ("interaction[1].name", "name = \"\"\ncode = 2"),
+            ("interaction[1].name", "name = \"2up\"\ncode = 2"),
+            ("interaction[1].name", long.as_str()),
+            ("interaction[1].name", "name = \"up\"\ncode = 2"),
+            ("interaction[1].code", "name = \"down\"\ncode = 1"),
+            ("interaction[1].code", "name = \"down\"\ncode = 0"),
+            ("interaction[1].code", "name = \"down\"\ncode = 65536"),
+            ("interaction[1].kind", "name = \"down\"\ncode = 2\nkind = \"gauge\""),
+            ("interaction[1].scan", "name = \"down\"\ncode = 2\nkind = \"counter\"\nscan = \"full\""),
+            ("interaction[1].scan", "name = \"down\"\ncode = 2\nscan = \"half\""),
+            ("interaction[1].window_seconds", "name = \"down\"\ncode = 2\nwindow_seconds = 5"),
+            ("interaction[1].window_seconds", "name = \"v\"\ncode = 2\nkind = \"counter\"\nwindow_seconds = 0"),
+        ];
+        for (field, rest) in refused {
+            let error = parse(&interaction(rest)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("f: {field}: ")), "{field}: {error}");
+        }
+        for reserved in RESERVED {
+            let error = parse(&interaction(&format!("name = \"{reserved}\"\ncode = 2"))).unwrap_err().to_string();
+            assert!(error.contains("interaction[1].name"), "{error}");
+            assert!(parse(&format!("[[target]]\nname = \"{reserved}\"\ncode = 2")).is_ok());
+        }
+        assert!(parse("target = []").unwrap_err().to_string().contains("target: is empty"));
+        assert!(parse("interaction = []").unwrap_err().to_string().contains("interaction: is empty"));
+    }
+}
