@@ -1,1 +1,126 @@
-//! Logging.
+//! Logging, on stderr: stdout belongs to results.
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+use anyhow::{Context, anyhow};
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{LogConfig, LogFormat};
+
+/// Libraries that report at `info` what only their own authors want to know.
+const NOISY: [&str; 3] = ["redis", "sqlx", "tokio_cron_scheduler"];
+
+/// Starts logging for the whole process; once only.
+///
+/// `$RUST_LOG` decides what is logged, when it is set, and else `log.level`, with the noisy libraries at `warn`.
+pub fn init(log: &LogConfig) -> anyhow::Result<()> {
+    let rust_log = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
+    let filter = filter(&log.level, rust_log.as_deref())?;
+    let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    subscriber(log.format, filter, colour, io::stderr)
+        .try_init()
+        .map_err(|error| anyhow!("cannot start logging: {error}"))
+}
+
+fn filter(level: &str, rust_log: Option<&str>) -> anyhow::Result<EnvFilter> {
+    match rust_log {
+        Some(text) => EnvFilter::builder().parse(text).context("$RUST_LOG is no list of log directives"),
+        None => EnvFilter::builder().parse(quietened(level)).context("log.level is no list of log directives"),
+    }
+}
+
+/// `level` with the noisy libraries at `warn`, or less if everything is; a later directive goes before an earlier one,
+/// so that `level` may still name them.
+fn quietened(level: &str) -> String {
+    let overall = level.split(',').find_map(|part| part.trim().parse().ok()).unwrap_or(LevelFilter::ERROR);
+    let noise = overall.min(LevelFilter::WARN);
+    let mut directives: Vec<_> = NOISY.iter().map(|library| format!("{library}={noise}")).collect();
+    directives.push(level.to_owned());
+    directives.join(",")
+}
+
+/// A failure to write a line goes unreported: the report would go to stderr too, and end the process by a panic.
+fn subscriber<W>(format: LogFormat, filter: EnvFilter, colour: bool, writer: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let builder = fmt::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false).with_ansi(colour);
+    match format {
+        LogFormat::Text => Box::new(builder.finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Collects what is logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, level: &str, rust_log: Option<&str>) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = subscriber(format, filter(level, rust_log).unwrap(), false, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("ours at debug");
+            tracing::info!(rows = 7, "ours at info");
+            tracing::info!(target: "sqlx::query", "theirs at info");
+            tracing::warn!(target: "sqlx::query", "theirs at warn");
+        });
+        let bytes = lines.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_text_line_has_a_utc_time_and_no_colour() {
+        let text = logged(LogFormat::Text, "info", None);
+        let line = text.lines().next().unwrap();
+        let time = line.split_whitespace().next().unwrap();
+        assert!(time.ends_with('Z') && time.parse::<chrono::DateTime<chrono::Utc>>().is_ok(), "{line}");
+        assert!(line.contains("INFO") && line.ends_with("ours at info rows=7") && !text.contains('\u{1b}'), "{line}");
+    }
+
+    #[test]
+    fn a_json_line_is_an_object() {
+        let text = logged(LogFormat::Json, "info", None);
+        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!((line["message"].as_str(), line["rows"].as_i64()), (Some("ours at info"), Some(7)));
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn libraries_are_heard_from_warn_on_unless_asked_for() {
+        let messages = |level, rust_log| {
+            let text = logged(LogFormat::Text, level, rust_log);
+            ["ours at debug", "ours at info", "theirs at info", "theirs at warn"].map(|message| text.contains(message))
+        };
+        assert_eq!(messages("info", None), [false, true, false, true]);
+        assert_eq!(messages("trace", None), [true, true, false, true]);
+        assert_eq!(messages("error", None), [false, false, false, false]);
+        assert_eq!(messages("off", None), [false, false, false, false]);
+        assert_eq!(messages("info,sqlx=info", None), [false, true, true, true]);
+        assert_eq!(messages("error", Some("trace")), [true, true, true, true]);
+        assert_eq!(messages("trace", Some("tallyd=info")), [false, true, false, false]);
+        assert!(filter("info", Some("tallyd=loud")).is_err());
+    }
+}

@@ -1,1 +1,3 @@
 //! Syncing.
+
+pub mod alarm;
