@@ -14,7 +14,7 @@ use anyhow::Context;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_cron_scheduler::{Job, JobScheduler};
 use tracing::{debug, error, warn};
 
@@ -77,7 +77,7 @@ impl Alarm {
     }
 }
 
-/// Sleeps until about `until`; may wake early, and wakes late by no more than `PATIENCE`.
+/// Sleeps until about `until`: may wake early, or a few seconds late when the scheduler does not do its part.
 async fn doze(scheduler: &JobScheduler, until: DateTime<Utc>) {
     let now = Utc::now();
     // The scheduler counts in whole seconds: from the one that has begun to the one that `until` is in.
@@ -85,26 +85,19 @@ async fn doze(scheduler: &JobScheduler, until: DateTime<Utc>) {
     let longest = (until - now).to_std().unwrap_or_default() + PATIENCE;
     let woken = Arc::new(Notify::new());
     let wake = woken.clone();
-    let armed = async {
+    // Adding and removing wait for an answer that a lagging scheduler may not give.
+    let armed = timeout(PATIENCE, async {
         let job = Job::new_one_shot(seconds, move |_, _| wake.notify_one())?;
         scheduler.add(job).await
-    };
-    let sleep_through = async {
-        match armed.await {
-            Ok(job) => {
-                if timeout(longest, woken.notified()).await.is_err() {
-                    debug!("a job did not come; going by the timer");
-                    scheduler.remove(&job).await.ok();
-                }
-            }
-            Err(error) => {
-                warn!(%error, "cannot arm a job; going by the timer");
-                sleep(longest).await;
-            }
-        }
-    };
-    // Adding and removing wait for an answer that a lagging scheduler may not give.
-    timeout(longest + PATIENCE, sleep_through).await.ok();
+    });
+    let job = armed.await.ok().and_then(Result::ok);
+    if timeout(longest, woken.notified()).await.is_ok() {
+        return;
+    }
+    debug!("the scheduler did not wake; the timer did");
+    if let Some(job) = job {
+        timeout(PATIENCE, scheduler.remove(&job)).await.ok();
+    }
 }
 
 /// What to do now.
@@ -157,6 +150,7 @@ mod tests {
     use std::time::Instant;
 
     use chrono_tz::UTC;
+    use tokio::time::sleep;
 
     use super::*;
 
