@@ -6,7 +6,7 @@ pub mod id;
 pub mod partition;
 pub mod vocabulary;
 
-pub use change::Change;
+pub use change::{Change, Chunk, CountRow, CountValue, Reason, RecordRow, Rejected, Source};
 pub use checkpoint::Checkpoint;
 pub use id::Id;
 pub use partition::Partition;
