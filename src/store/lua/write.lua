@@ -1,0 +1,48 @@
+-- Record state changes: one or many, all of one partition, applied in order.
+-- KEYS: dirty, chg, then a state hash and a count hash for each operation.
+-- ARGV: deadline and the greatest event time the caller may have seen (both Unix ms), then for each operation:
+--   interaction, target id, user id, '1' | '0'.
+-- Answers {Redis time, event time, then for each operation an array}:
+--   {'expired'}                nothing was done: the deadline, in Redis time, had passed
+--   {'not_loaded'}             nothing was done: the state or the count is not known here
+--   {'changed' | 'same', count or ''}   recorded and marked; the count is '' where it is not known
+--   {'error', message}         this operation alone failed
+-- Redis does not roll a script back, so a mark comes before what it marks. A write that changes nothing is marked
+-- too: its answer was given on a state that a replay or a restore may be about to turn around.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local event = math.max(now, tonumber(ARGV[2]))
+local late = now > tonumber(ARGV[1])
+
+local function write(states, counts, interaction, target, user, state)
+  local old = redis.pcall('HGET', states, user)
+  if type(old) == 'table' then return { 'error', old.err } end
+  local count = redis.pcall('HGET', counts, interaction)
+  if type(count) == 'table' then return { 'error', count.err } end
+  if count and not string.match(count, '^%-?%d+$') then return { 'error', 'the count is not a number' } end
+  if not old or not count then
+    local kept = redis.call('HGET', states, '0')
+    if not old and kept ~= 'full' then return { 'not_loaded' } end
+    if not count and kept ~= 'partial' then return { 'not_loaded' } end
+  end
+  local mark = redis.pcall('SADD', KEYS[1], target)
+  if type(mark) == 'table' then return { 'error', mark.err } end
+  mark = redis.pcall('HSET', KEYS[2], interaction .. ':' .. target .. ':' .. user, string.format('%.0f', event))
+  if type(mark) == 'table' then return { 'error', mark.err } end
+  if old ~= state then redis.call('HSET', states, user, state) end
+  local changed = (old or '0') ~= state
+  if changed and count then
+    count = redis.pcall('HINCRBY', counts, interaction, state == '1' and 1 or -1)
+    if type(count) == 'table' then return { 'error', count.err } end
+  end
+  redis.pcall('HSET', counts, '.seen', string.format('%.0f', now))
+  return { changed and 'changed' or 'same', count and tostring(count) or '' }
+end
+
+local answer = { string.format('%.0f', now), string.format('%.0f', event) }
+for i = 3, #ARGV, 4 do
+  local key = (i - 3) / 2 + 3
+  answer[#answer + 1] = late and { 'expired' }
+    or write(KEYS[key], KEYS[key + 1], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+end
+return answer

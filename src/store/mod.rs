@@ -1,0 +1,60 @@
+//! The live store: everything that talks to Redis, and nothing else does.
+//!
+//! A lease holder works through [`Holder`], whose every script first compares the checkpoint; writers use
+//! [`Store::write`]. Nothing here knows MySQL.
+
+mod connect;
+mod error;
+mod holder;
+pub mod keys;
+mod mark;
+mod peek;
+mod read;
+mod scan;
+mod script;
+mod verify;
+mod write;
+
+pub use error::StoreError;
+pub use holder::{Acked, Claim, Holder, Marks, Verdict};
+pub use keys::Keys;
+pub use mark::BadMark;
+pub use peek::{Backlog, ServerFacts};
+pub use read::ChangePage;
+pub use scan::{ScanItem, Scanned, distrust};
+pub use verify::Corrected;
+pub use write::{EventClock, WriteOp, Written};
+
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+
+use crate::model::Vocabulary;
+
+/// A connection to the live store. Clones share it.
+///
+/// It does not reconnect: a run opens its own and ends with it, so that a half-open socket is never met again.
+#[derive(Clone)]
+pub struct Store {
+    connection: MultiplexedConnection,
+    address: Arc<str>,
+    keys: Keys,
+    vocabulary: Arc<Vocabulary>,
+}
+
+impl Store {
+    /// The names of the keys.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        self.keys
+    }
+
+    fn failed(&self, what: &'static str) -> impl Fn(redis::RedisError) -> StoreError {
+        move |error| StoreError::of(&self.address, what, &error)
+    }
+
+    /// Name of an interaction; codes come from the vocabulary, so that there always is one.
+    fn name(&self, interaction: u16) -> &str {
+        self.vocabulary.interaction_code(interaction).map_or("", |i| &i.name)
+    }
+}

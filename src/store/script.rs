@@ -1,0 +1,27 @@
+//! The Lua scripts, compiled in. Each file says its contract.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+macro_rules! fenced {
+    ($name:ident, $file:literal) => {
+        pub(super) static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(concat!(include_str!("lua/fence.lua"), include_str!($file))));
+    };
+}
+
+pub(super) static CHECK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/check.lua")));
+pub(super) static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/write.lua")));
+
+/// As text: a script inside MULTI is sent whole, for EVALSHA there does not reload itself.
+pub(super) const STEP: &str = concat!(include_str!("lua/fence.lua"), include_str!("lua/step.lua"));
+
+fenced!(CLAIM, "lua/claim.lua");
+fenced!(ENLIST, "lua/enlist.lua");
+fenced!(ACK, "lua/ack.lua");
+fenced!(DISCARD, "lua/discard.lua");
+fenced!(DISOWN, "lua/disown.lua");
+fenced!(VERIFY, "lua/verify.lua");
+fenced!(CORRECT, "lua/correct.lua");
+fenced!(FINISH, "lua/finish.lua");

@@ -1,0 +1,150 @@
+//! Recording state changes, and the clock that orders them.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::{RedisResult, Value};
+
+use super::{Store, StoreError, script};
+use crate::model::{Id, Partition};
+
+/// One state to set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteOp {
+    /// Code of an interaction with states.
+    pub interaction: u16,
+    /// The target, of the partition that is written.
+    pub target: Id,
+    /// The user.
+    pub user: Id,
+    /// Whether the state becomes active.
+    pub active: bool,
+}
+
+/// What became of one operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// It is recorded and marked.
+    Recorded {
+        /// Whether the state was another before.
+        changed: bool,
+        /// The count now; `None` where it is not known.
+        count: Option<i64>,
+    },
+    /// Nothing was done: the target must be loaded first.
+    NotLoaded,
+    /// Nothing was done: the deadline had passed, in Redis' time, when the script ran.
+    Expired,
+    /// This operation alone failed, with Redis' words.
+    Failed(String),
+}
+
+/// Orders the writes of one caller, whatever Redis' clock does.
+///
+/// An event time is the larger of Redis `TIME` and the greatest event time seen so far plus the monotonic time
+/// passed since (a hybrid logical clock: Kulkarni et al., 2014).
+#[derive(Debug, Default)]
+pub struct EventClock {
+    seen: Mutex<Option<Seen>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    event_ms: i64,
+    event_at: Instant,
+    redis_ms: i64,
+    redis_at: Instant,
+}
+
+fn after(start_ms: i64, at: Instant) -> i64 {
+    start_ms.saturating_add(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX))
+}
+
+impl EventClock {
+    /// The greatest event time that may have been given by now, and Redis' time by now; the latter never runs ahead
+    /// of the real one by more than its clock was stepped back. `None` before the first answer.
+    fn now(&self) -> Option<(i64, i64)> {
+        let seen = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some((after(seen.event_ms, seen.event_at), after(seen.redis_ms, seen.redis_at)))
+    }
+
+    fn saw(&self, redis_ms: i64, event_ms: i64) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let older = seen.filter(|s| after(s.event_ms, s.event_at) > event_ms);
+        let (event_ms, event_at) = older.map_or((event_ms, now), |s| (s.event_ms, s.event_at));
+        *seen = Some(Seen { event_ms, event_at, redis_ms, redis_at: now });
+    }
+}
+
+impl Store {
+    /// Records state changes of one partition, in order and atomically, within `patience`: a write that comes too
+    /// late to be answered in that time is not done at all.
+    ///
+    /// Answers the event time (Unix milliseconds) and what became of each operation.
+    pub async fn write(
+        &self,
+        partition: Partition,
+        ops: &[WriteOp],
+        clock: &EventClock,
+        patience: Duration,
+    ) -> Result<(i64, Vec<Written>), StoreError> {
+        let what = "the write script";
+        let mut connection = self.connection.clone();
+        if clock.now().is_none() {
+            let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
+            let (seconds, micros) = time.map_err(self.failed("TIME"))?;
+            clock.saw(seconds * 1000 + micros / 1000, 0);
+        }
+        let (event_ms, redis_ms) = clock.now().unwrap_or_default();
+        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let mut invocation = script::WRITE.key(self.keys.dirty(partition));
+        invocation.key(self.keys.changes(partition)).arg(redis_ms.saturating_add(patience_ms)).arg(event_ms);
+        for op in ops {
+            let name = self.name(op.interaction);
+            invocation
+                .key(self.keys.state(name, partition.target_type, op.target))
+                .key(self.keys.count(partition.target_type, op.target))
+                .arg(name)
+                .arg(op.target.get())
+                .arg(op.user.get())
+                .arg(if op.active { "1" } else { "0" });
+        }
+        let answer: RedisResult<Vec<Value>> = invocation.invoke_async(&mut connection).await;
+        let mut answer = answer.map_err(self.failed(what))?.into_iter();
+        let mut time = || redis::from_redis_value::<i64>(answer.next().unwrap_or(Value::Nil));
+        let (redis_ms, event_ms) =
+            time().and_then(|redis_ms| Ok((redis_ms, time()?))).map_err(|e| self.failed(what)(e.into()))?;
+        clock.saw(redis_ms, event_ms);
+        Ok((event_ms, answer.map(written).collect()))
+    }
+}
+
+fn written(answer: Value) -> Written {
+    let words: Vec<String> = redis::from_redis_value(answer).unwrap_or_default();
+    let mut words = words.into_iter();
+    match (words.next().as_deref(), words.next()) {
+        (Some("not_loaded"), _) => Written::NotLoaded,
+        (Some("expired"), _) => Written::Expired,
+        (Some(word @ ("changed" | "same")), Some(count)) => {
+            Written::Recorded { changed: word == "changed", count: count.parse().ok() }
+        }
+        (_, message) => Written::Failed(message.unwrap_or_else(|| "an answer that is not understood".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_times_never_go_back_when_redis_time_does() {
+        let clock = EventClock::default();
+        assert_eq!(clock.now(), None);
+        clock.saw(5_000, 5_000);
+        clock.saw(1_000, 1_000);
+        let (event_ms, redis_ms) = clock.now().unwrap();
+        assert!(event_ms >= 5_000, "the greatest event time seen stays: {event_ms}");
+        assert!((1_000..5_000).contains(&redis_ms), "deadlines follow the clock that Redis has now: {redis_ms}");
+    }
+}
