@@ -1,0 +1,281 @@
+//! One chunk, one transaction.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use sqlx::Executor;
+
+use super::SinkError;
+use super::compare::{Held, key};
+use super::count::flips;
+use super::lease::Lease;
+use super::session::{Conn, Session, Sink};
+use crate::failpoint;
+use crate::model::{Checkpoint, Chunk, CountRow, CountValue, Id, Reason, RecordRow, Rejected, Source, Vocabulary};
+
+/// What a commit did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Committed {
+    /// Record rows and count rows sent.
+    pub rows: u64,
+    /// Entries set aside.
+    pub rejected: u64,
+    /// Transactions tried again.
+    pub retries: u64,
+}
+
+/// Commits the chunks of one run, over a connection of its own.
+pub struct Writer {
+    session: Session,
+    lease: Lease,
+    run_id: String,
+    vocabulary: Arc<Vocabulary>,
+}
+
+/// Deadlocks and lost connections are over soon or not at all: five more tries within about three seconds.
+fn backoff() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(50))
+        .with_max_delay(Duration::from_secs(1))
+        .with_max_times(5)
+        .with_jitter()
+        .build()
+}
+
+impl Writer {
+    /// A writer for the holder of `lease`.
+    #[must_use]
+    pub fn new(sink: &Sink, lease: Lease, run_id: &str, vocabulary: Arc<Vocabulary>) -> Self {
+        Self { session: sink.session(), lease, run_id: run_id.to_owned(), vocabulary }
+    }
+
+    /// Commits a chunk, together with its checkpoint. Doing it twice leaves the same data as doing it once.
+    ///
+    /// What may pass is tried again, within bounds. A row that MySQL refuses for itself is found by halving, set
+    /// aside with the reason, and the rest goes through. [`SinkError::LeaseLost`] means that nothing was written.
+    pub async fn commit(&mut self, chunk: Chunk) -> Result<Committed, SinkError> {
+        let mut total = Committed::default();
+        let mut parts = vec![Arc::new(chunk)];
+        while let Some(part) = parts.pop() {
+            match self.commit_whole(&part, &mut total.retries).await {
+                Ok(rows) => {
+                    total.rows += rows;
+                    total.rejected += part.rejected.len() as u64;
+                }
+                Err(error) if error.is_of_a_row() => match halves(Arc::unwrap_or_clone(part)) {
+                    Halves::Two(first, second) => parts.extend([Arc::new(second), Arc::new(first)]),
+                    Halves::One(part) => parts.push(Arc::new(self.set_aside(part, &error))),
+                    Halves::None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        failpoint::hit("after_commit");
+        Ok(total)
+    }
+
+    /// How many rows a commit of this chunk would send.
+    pub async fn would_write(&mut self, chunk: Chunk) -> Result<u64, SinkError> {
+        let target_type = self.lease.partition.target_type;
+        self.session
+            .with(move |conn| {
+                Box::pin(async move {
+                    let records = match chunk.source {
+                        Source::Changes => chunk.records.len(),
+                        Source::Scan => conn.differing(target_type, &chunk.records).await?.len(),
+                    };
+                    Ok((records + chunk.counts.len()) as u64)
+                })
+            })
+            .await
+    }
+
+    /// Ends the writer's connection.
+    pub async fn close(self) {
+        self.session.close().await;
+    }
+
+    async fn commit_whole(&mut self, part: &Arc<Chunk>, retries: &mut u64) -> Result<u64, SinkError> {
+        let mut delays = backoff();
+        loop {
+            let (lease, run_id, chunk) = (self.lease, self.run_id.clone(), part.clone());
+            let outcome = self
+                .session
+                .with(move |conn| Box::pin(async move { conn.transact(lease, &run_id, &chunk).await }))
+                .await;
+            match (outcome, delays.next()) {
+                (Err(error), Some(delay)) if error.is_transient() => {
+                    *retries += 1;
+                    tracing::debug!(%error, partition = %lease.partition, "transaction is tried again");
+                    tokio::time::sleep(delay).await;
+                }
+                (outcome, _) => return outcome,
+            }
+        }
+    }
+
+    /// Turns the only row of a part into one that is set aside.
+    fn set_aside(&self, mut part: Chunk, error: &SinkError) -> Chunk {
+        let name = |code| self.vocabulary.interaction_code(code).map_or("", |i| &i.name);
+        let record = part.records.pop().map(|row| {
+            let mark = format!("{}:{}:{}", name(row.interaction), row.target, row.user);
+            (mark, format!("state {} of {} ms: {error}", u8::from(row.active), row.at_ms))
+        });
+        let count = (record.is_none() && !part.counts.is_empty()).then(|| part.counts.remove(0)).map(|row| {
+            let mark = format!("{}:{}:count", name(row.interaction), row.target);
+            (mark, format!("count {:?} of {} ms: {error}", row.value, row.at_ms))
+        });
+        let rejected = record.into_iter().chain(count);
+        part.rejected.extend(rejected.map(|(mark, detail)| Rejected { mark, reason: Reason::Refused, detail }));
+        part
+    }
+}
+
+enum Halves {
+    Two(Chunk, Chunk),
+    One(Chunk),
+    None,
+}
+
+/// Halves a chunk in its order: records, then counts that are copied. What is set aside already stays in the first
+/// half. Counts that are counted again go with their records, into both halves if need be: where they are moved by
+/// flips, each half moves them by its own.
+fn halves(mut chunk: Chunk) -> Halves {
+    let (again, copied): (Vec<CountRow>, Vec<CountRow>) =
+        std::mem::take(&mut chunk.counts).into_iter().partition(|row| row.value == CountValue::Recompute);
+    let rows = chunk.records.len() + copied.len();
+    if rows <= 1 && (rows == 1 || again.len() <= 1) {
+        let none = rows == 0 && again.is_empty();
+        chunk.counts = copied.into_iter().chain(again).collect();
+        return if none { Halves::None } else { Halves::One(chunk) };
+    }
+    if rows == 0 {
+        let (first, second) = again.split_at(again.len() / 2);
+        let second = Chunk { counts: second.to_vec(), rejected: vec![], ..chunk.clone() };
+        return Halves::Two(Chunk { counts: first.to_vec(), ..chunk }, second);
+    }
+    let at = (rows / 2).min(chunk.records.len());
+    let records = chunk.records.split_off(at);
+    let (first, second) = copied.split_at(rows / 2 - at);
+    let keys = |rows: &[RecordRow]| rows.iter().map(|row| (row.target, row.interaction)).collect::<BTreeSet<_>>();
+    let (in_first, in_second) = (keys(&chunk.records), keys(&records));
+    let go_with = |half: &[CountRow], chosen: &dyn Fn(&(Id, u16)) -> bool| {
+        let again = again.iter().filter(|row| chosen(&(row.target, row.interaction)));
+        half.iter().chain(again).copied().collect()
+    };
+    let second = Chunk {
+        counts: go_with(second, &|key| in_second.contains(key) || !in_first.contains(key)),
+        records,
+        rejected: vec![],
+        ..chunk
+    };
+    chunk.counts = go_with(first, &|key| in_first.contains(key));
+    Halves::Two(chunk, second)
+}
+
+impl Conn {
+    /// The rows of a scan that say something else than MySQL.
+    async fn differing(&mut self, target_type: u16, rows: &[RecordRow]) -> Result<Vec<RecordRow>, SinkError> {
+        let held = self.held_records(target_type, rows, false).await?;
+        Ok(rows.iter().filter(|row| Held::differs(held.get(&key(row)), row)).copied().collect())
+    }
+
+    /// Answers how many rows were sent.
+    async fn transact(&mut self, lease: Lease, run_id: &str, chunk: &Chunk) -> Result<u64, SinkError> {
+        let failed = self.failed();
+        let layout = self.layout()?;
+        let target_type = lease.partition.target_type;
+        let mut records = match chunk.source {
+            Source::Changes => Cow::Borrowed(&chunk.records),
+            Source::Scan => Cow::Owned(self.differing(target_type, &chunk.records).await?),
+        };
+        self.mysql.execute("/* tallyd sync.commit */ START TRANSACTION").await.map_err(&failed)?;
+        let held = if layout.by_target { None } else { Some(self.held_records(target_type, &records, true).await?) };
+        if layout.user_first {
+            records.to_mut().sort_unstable_by_key(|row| (row.user, row.target, row.interaction));
+        }
+        self.write_records(target_type, &records).await?;
+        if chunk.source == Source::Scan && !records.is_empty() {
+            // A scanned state has no event time of its own. The rows are locked by now, so whoever wrote one to the
+            // journal has committed and is seen here, or waits and will find ours.
+            let journaled = self.journaled(target_type, &chunk.records).await?;
+            if records.iter().any(|row| journaled.contains(&key(row))) {
+                self.mysql.execute("/* tallyd sync.commit */ ROLLBACK").await.map_err(&failed)?;
+                let mut rest = chunk.clone();
+                rest.records.retain(|row| !journaled.contains(&key(row)));
+                return Box::pin(self.transact(lease, run_id, &rest)).await;
+            }
+        }
+        let flips = held.map(|held| flips(&records, &held));
+        self.write_chunk_counts(target_type, &chunk.counts, flips.as_ref()).await?;
+        self.write_rejected(target_type, &chunk.rejected, run_id).await?;
+        let last_event_ms = match chunk.source {
+            Source::Changes => records.iter().map(|row| row.at_ms).max().unwrap_or_default(),
+            Source::Scan => 0,
+        };
+        self.store_checkpoint(lease, chunk.checkpoint, last_event_ms).await?;
+        self.mysql.execute("/* tallyd sync.commit */ COMMIT").await.map_err(&failed)?;
+        Ok((records.len() + chunk.counts.len()) as u64)
+    }
+
+    /// The last statement of every transaction. Two connections may commit at once: the checkpoint only advances.
+    async fn store_checkpoint(&mut self, lease: Lease, to: Checkpoint, last_event_ms: i64) -> Result<(), SinkError> {
+        let text = "/* tallyd sync.commit */ UPDATE sync_partition SET \
+             checkpoint = IF(CAST(SUBSTRING_INDEX(checkpoint, '.', 1) AS UNSIGNED) < ? \
+                OR CAST(SUBSTRING_INDEX(checkpoint, '.', -1) AS UNSIGNED) < ?, ?, checkpoint), \
+             last_event_ms = GREATEST(last_event_ms, ?) \
+             WHERE target_type = ? AND shard = ? AND lease_token = ?";
+        let failed = self.failed();
+        let update = sqlx::query(text).bind(to.token).bind(to.step).bind(to.to_string()).bind(last_event_ms);
+        let update = update.bind(lease.partition.target_type).bind(lease.partition.shard).bind(lease.token);
+        // The protocol counts rows matched, not rows changed.
+        let matched = self.mysql.execute(update).await.map_err(&failed)?.rows_affected();
+        if matched == 0 { Err(SinkError::LeaseLost) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(records: i64, copied: i64, again: i64) -> Chunk {
+        let id = |n: i64| n.try_into().unwrap();
+        let record = |n| RecordRow { target: id(n), interaction: 1, user: id(1), active: true, at_ms: 1 };
+        let count = |n, value| CountRow { target: id(n), interaction: 1, value, at_ms: 1 };
+        let again = (1..=again).map(|n| count(n, CountValue::Recompute));
+        Chunk {
+            checkpoint: Checkpoint::first(1),
+            source: Source::Changes,
+            records: (1..=records).map(record).collect(),
+            counts: (100..100 + copied).map(|n| count(n, CountValue::Known(n))).chain(again).collect(),
+            rejected: vec![],
+        }
+    }
+
+    #[test]
+    fn halving_keeps_every_row_once_and_recounts_with_their_records() {
+        for (records, copied, again) in [(1, 1, 1), (2, 0, 2), (0, 2, 0), (0, 0, 2), (7, 3, 7), (1, 5, 0), (4, 0, 6)] {
+            let whole = chunk(records, copied, again);
+            let Halves::Two(first, second) = halves(whole.clone()) else { panic!("two rows or more") };
+            assert_eq!([first.records.clone(), second.records.clone()].concat(), whole.records);
+            let parts = [&first, &second];
+            for count in &whole.counts {
+                assert!(parts.iter().any(|part| part.counts.contains(count)), "{count:?}");
+            }
+            for (part, other) in [(&first, &second), (&second, &first)] {
+                assert!(part.records.len() + part.counts.len() < whole.records.len() + whole.counts.len());
+                for record in &part.records {
+                    let again = |row: &&CountRow| row.target == record.target && row.value == CountValue::Recompute;
+                    assert_eq!(part.counts.iter().any(|r| again(&r)), whole.counts.iter().any(|r| again(&r)));
+                }
+                assert!(part.records.is_empty() || other.records.first() != part.records.first());
+            }
+        }
+        assert!(matches!(halves(chunk(1, 0, 1)), Halves::One(_)));
+        assert!(matches!(halves(chunk(0, 0, 1)), Halves::One(_)));
+        assert!(matches!(halves(chunk(0, 0, 0)), Halves::None));
+    }
+}

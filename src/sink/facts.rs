@@ -1,0 +1,125 @@
+//! What MySQL says of itself and of the partitions.
+
+use sqlx::{Executor, Row};
+
+use super::SinkError;
+use super::layout::Layout;
+use super::session::Session;
+use crate::model::Partition;
+
+/// A row of `sync_partition`, as `status` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionRow {
+    /// The partition.
+    pub partition: Partition,
+    /// `<lease token>.<step>`
+    pub checkpoint: String,
+    /// The owner of a lease that has not run out.
+    pub lease_owner: Option<String>,
+}
+
+/// What the server says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerFacts {
+    /// `VERSION()`.
+    pub version: String,
+    /// `max_allowed_packet`, bytes.
+    pub max_packet: i64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Its time, Unix milliseconds.
+    pub now_ms: i64,
+    /// The TLS cipher of this connection, empty without.
+    pub cipher: String,
+    /// `binlog_format` when the binary log is on, else empty.
+    pub binlog_format: String,
+    /// Digits after the seconds in `interaction_record.update_time`, if the table is there.
+    pub time_digits: Option<i64>,
+    /// The layout, unless a table or its unique key is missing.
+    pub layout: Option<Layout>,
+}
+
+impl Session {
+    /// Every partition that ever had an owner.
+    pub async fn partitions(&mut self) -> Result<Vec<PartitionRow>, SinkError> {
+        let select = "/* tallyd status */ SELECT target_type, shard, checkpoint, \
+             IF(lease_until > UTC_TIMESTAMP(3), lease_owner, NULL) FROM sync_partition ORDER BY target_type, shard";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let rows = conn.mysql.fetch_all(select).await.map_err(&failed)?;
+                let read = |row: &sqlx::mysql::MySqlRow| -> Result<PartitionRow, sqlx::Error> {
+                    let partition = Partition { target_type: row.try_get(0)?, shard: row.try_get(1)? };
+                    Ok(PartitionRow { partition, checkpoint: row.try_get(2)?, lease_owner: row.try_get(3)? })
+                };
+                rows.iter().map(|row| read(row).map_err(&failed)).collect()
+            })
+        })
+        .await
+    }
+
+    /// How many degraded writes are not replayed yet.
+    pub async fn journal_length(&mut self) -> Result<i64, SinkError> {
+        self.with(|conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let row = conn.mysql.fetch_one("/* tallyd status */ SELECT COUNT(*) FROM degraded_write").await;
+                row.and_then(|row| row.try_get(0)).map_err(failed)
+            })
+        })
+        .await
+    }
+
+    /// The value kept under `name`, or `value` from now on if there is none.
+    pub async fn meta(&mut self, name: &'static str, value: String) -> Result<String, SinkError> {
+        let insert = "/* tallyd meta */ INSERT IGNORE INTO tallyd_meta (name, value) VALUES (?, ?)";
+        let select = "/* tallyd meta */ SELECT value FROM tallyd_meta WHERE name = ?";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let kept = conn.mysql.fetch_optional(sqlx::query(select).bind(name)).await.map_err(&failed)?;
+                if let Some(row) = kept {
+                    return row.try_get(0).map_err(failed);
+                }
+                conn.mysql.execute(sqlx::query(insert).bind(name).bind(value)).await.map_err(&failed)?;
+                let row = conn.mysql.fetch_one(sqlx::query(select).bind(name)).await;
+                row.and_then(|row| row.try_get(0)).map_err(failed)
+            })
+        })
+        .await
+    }
+
+    /// What the server says of itself.
+    pub async fn server_facts(&mut self) -> Result<ServerFacts, SinkError> {
+        let select = "/* tallyd check */ SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED), \
+             CAST(@@global.read_only AS SIGNED), \
+             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000, \
+             CAST(IF(@@log_bin, @@binlog_format, '') AS CHAR)";
+        let cipher = "/* tallyd check */ SHOW SESSION STATUS LIKE 'Ssl_cipher'";
+        let digits = "/* tallyd check */ SELECT CAST(datetime_precision AS SIGNED) FROM information_schema.columns \
+             WHERE table_schema = DATABASE() AND table_name = 'interaction_record' AND column_name = 'update_time'";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let row = conn.mysql.fetch_one(select).await.map_err(&failed)?;
+                let cipher = conn.mysql.fetch_optional(cipher).await.map_err(&failed)?;
+                let digits = conn.mysql.fetch_optional(digits).await.map_err(&failed)?;
+                let layout = conn.layout;
+                let read = || -> Result<ServerFacts, sqlx::Error> {
+                    Ok(ServerFacts {
+                        version: row.try_get(0)?,
+                        max_packet: row.try_get(1)?,
+                        read_only: row.try_get::<i64, _>(2)? != 0,
+                        now_ms: row.try_get(3)?,
+                        cipher: cipher.map(|row| row.try_get(1)).transpose()?.unwrap_or_default(),
+                        binlog_format: row.try_get(4)?,
+                        time_digits: digits.map(|row| row.try_get(0)).transpose()?,
+                        layout,
+                    })
+                };
+                read().map_err(failed)
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,24 @@
+//! The durable mirror: everything that talks to MySQL, and nothing else does.
+//!
+//! Nothing here knows Redis.
+
+mod commit;
+mod compare;
+mod count;
+mod error;
+mod facts;
+mod layout;
+mod lease;
+mod ledger;
+mod schema;
+mod session;
+mod sizing;
+mod upsert;
+
+pub use commit::{Committed, Writer};
+pub use error::SinkError;
+pub use facts::{PartitionRow, ServerFacts};
+pub use layout::Layout;
+pub use lease::{LEASE_SECONDS, Lease, Taken};
+pub use ledger::RunRow;
+pub use session::{Session, Sink};

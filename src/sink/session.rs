@@ -1,0 +1,171 @@
+//! Connections: made when needed, trusted only after a success.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
+use sqlx::{ConnectOptions, Connection, Executor, Row};
+
+use super::SinkError;
+use super::layout::Layout;
+use crate::config::{MysqlConfig, SslMode};
+
+/// Locks are waited for this long, so that error 1205 comes before any time limit of ours and can be tried again.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// How to reach MySQL. Clones share it; no connection is made before one is needed.
+#[derive(Clone)]
+pub struct Sink {
+    options: Arc<MySqlConnectOptions>,
+    address: Arc<str>,
+    timeout: Duration,
+    batch_rows: usize,
+}
+
+/// A connection of one's own.
+///
+/// It is kept only after work that the server has answered: dropping a query in the middle leaves a connection
+/// out of step (sqlx issues 563, 2711), so after a time limit or a lost answer it is closed instead.
+pub struct Session {
+    sink: Sink,
+    connection: Option<Conn>,
+}
+
+/// A connection, and what was asked of the server when it was made.
+pub(super) struct Conn {
+    pub(super) mysql: MySqlConnection,
+    /// `max_allowed_packet`, bytes.
+    pub(super) max_packet: usize,
+    pub(super) batch_rows: usize,
+    pub(super) layout: Option<Layout>,
+    address: Arc<str>,
+}
+
+impl Conn {
+    pub(super) fn address(&self) -> Arc<str> {
+        self.address.clone()
+    }
+
+    /// Turns a library error into ours.
+    pub(super) fn failed(&self) -> impl Fn(sqlx::Error) -> SinkError + use<> {
+        let address = self.address.clone();
+        move |error| SinkError::of(&address, &error)
+    }
+}
+
+impl Sink {
+    /// Reads the configuration; `batch_rows` is the largest number of rows in one statement.
+    #[must_use]
+    pub fn new(config: &MysqlConfig, batch_rows: usize) -> Self {
+        let mut options = MySqlConnectOptions::new()
+            .host(&config.host)
+            .port(config.port)
+            .username(&config.user)
+            .database(&config.database)
+            .ssl_mode(match config.ssl_mode {
+                SslMode::Disabled => MySqlSslMode::Disabled,
+                SslMode::Preferred => MySqlSslMode::Preferred,
+                SslMode::Required => MySqlSslMode::Required,
+                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
+                SslMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
+            })
+            .disable_statement_logging();
+        if let Some(path) = &config.socket {
+            options = options.socket(path);
+        }
+        if let Some(password) = &config.password {
+            options = options.password(password.expose());
+        }
+        if let Some(path) = &config.ca_file {
+            options = options.ssl_ca(path);
+        }
+        Self {
+            options: Arc::new(options),
+            address: config.address().into(),
+            timeout: config.timeout,
+            batch_rows: batch_rows.max(1),
+        }
+    }
+
+    /// A session; it connects when it is first used.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session { sink: self.clone(), connection: None }
+    }
+
+    async fn connect(&self) -> Result<Conn, SinkError> {
+        let failed = |error: sqlx::Error| SinkError::of(&self.address, &error);
+        let mut mysql = self.within(self.options.connect()).await?.map_err(failed)?;
+        let set_up = async {
+            // Every statement sees what is committed by then, no gap is locked, and a value that does not fit is
+            // refused instead of bent.
+            let text = format!(
+                "/* tallyd connect */ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+                 SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), innodb_lock_wait_timeout = {}",
+                LOCK_WAIT.as_secs()
+            );
+            mysql.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await?;
+            let packet = sqlx::query("/* tallyd connect */ SELECT CAST(@@max_allowed_packet AS SIGNED)");
+            let packet: i64 = mysql.fetch_one(packet).await?.try_get(0)?;
+            let layout = Layout::of(&mut mysql).await?;
+            Ok((packet, layout))
+        };
+        let (packet, layout) = self.within(set_up).await?.map_err(failed)?;
+        let max_packet = usize::try_from(packet).unwrap_or(usize::MAX);
+        Ok(Conn { mysql, max_packet, batch_rows: self.batch_rows, layout, address: self.address.clone() })
+    }
+
+    async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, SinkError> {
+        tokio::time::timeout(self.timeout, work).await.map_err(|_| SinkError::Unreachable {
+            address: self.address.to_string(),
+            cause: format!("no answer within {} ms (mysql.timeout_ms)", self.timeout.as_millis()),
+        })
+    }
+}
+
+impl Session {
+    /// Does `work` on this session's connection, within `mysql.timeout_ms`. After an error nothing of it stays: an
+    /// open transaction is rolled back, or its connection closed.
+    pub(super) async fn with<T: Send>(
+        &mut self,
+        work: impl for<'c> FnOnce(&'c mut Conn) -> BoxFuture<'c, Result<T, SinkError>> + Send,
+    ) -> Result<T, SinkError> {
+        let mut conn = match self.connection.take() {
+            Some(conn) => conn,
+            None => self.sink.connect().await?,
+        };
+        let outcome = self.sink.within(work(&mut conn)).await.flatten();
+        match &outcome {
+            Ok(_) => self.connection = Some(conn),
+            Err(error) if error.was_answered() => {
+                let rollback = conn.mysql.execute("/* tallyd rollback */ ROLLBACK");
+                if let Ok(Ok(_)) = self.sink.within(rollback).await {
+                    self.connection = Some(conn);
+                }
+            }
+            Err(_) => drop(conn),
+        }
+        outcome
+    }
+
+    /// As [`Session::with`], without the time limit.
+    pub(super) async fn unlimited<T: Send>(
+        &mut self,
+        work: impl for<'c> FnOnce(&'c mut Conn) -> BoxFuture<'c, Result<T, SinkError>> + Send,
+    ) -> Result<T, SinkError> {
+        let patient = Sink { timeout: Duration::from_secs(u64::from(u32::MAX)), ..self.sink.clone() };
+        let sink = std::mem::replace(&mut self.sink, patient);
+        let outcome = self.with(work).await;
+        self.sink = sink;
+        outcome
+    }
+
+    /// Ends the session politely.
+    pub async fn close(mut self) {
+        if let Some(conn) = self.connection.take() {
+            // The server ends it by itself when the farewell does not arrive.
+            let _farewell = self.sink.within(conn.mysql.close()).await;
+        }
+    }
+}
