@@ -1,3 +1,21 @@
-//! Syncing.
+//! Syncing: what changed in Redis is copied to MySQL.
 
-pub mod alarm;
+mod alarm;
+mod driver;
+mod dry;
+mod error;
+mod lease;
+mod partition;
+mod pipeline;
+mod progress;
+mod report;
+mod run;
+mod scan;
+mod work;
+
+pub use alarm::Alarm;
+pub use driver::{Driver, Waker};
+pub use error::RunError;
+pub use progress::Progress;
+pub use report::{Outcome, PartitionReport, RunReport, Tally, Trigger};
+pub use run::{Context, Extent, dry_run, run};

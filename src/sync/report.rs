@@ -1,0 +1,209 @@
+//! What a run says it did.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use crate::model::Partition;
+
+/// How a run, or its work on one partition, ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Everything that was marked when it started is in MySQL.
+    Done,
+    /// It stopped on the way; what is left stays marked.
+    Partial,
+    /// It failed; what is left stays marked.
+    Failed,
+    /// Nothing was touched: the checkpoint proves a loss.
+    Refused,
+    /// Another owner holds the lease.
+    Busy,
+}
+
+impl Outcome {
+    /// The word in reports and in `sync_run.outcome`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+        }
+    }
+}
+
+/// Why a run started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trigger {
+    /// The schedule, `sync.cron`.
+    Schedule,
+    /// The backlog reached `sync.early_flush_changes`.
+    Backlog,
+    /// The daemon started.
+    Start,
+    /// `tallyd sync`.
+    Command,
+}
+
+impl Trigger {
+    /// The word in reports and in `sync_run.caused_by`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Backlog => "backlog",
+            Self::Start => "start",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// Figures of a run or of its work on one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Tally {
+    /// Targets whose marks were taken away.
+    pub targets: u64,
+    /// Changes whose marks were taken away.
+    pub changes: u64,
+    /// Record rows and count rows sent to MySQL.
+    pub rows_written: u64,
+    /// Entries set aside in `sync_rejected`.
+    pub rejected: u64,
+    /// Targets that are still marked although the run ended; 0 when it is done.
+    pub left: u64,
+    /// Counts that disagreed with their states.
+    pub drift: u64,
+    /// Transactions tried again.
+    pub retries: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        let Self { targets, changes, rows_written, rejected, left, drift, retries } = other;
+        self.targets += targets;
+        self.changes += changes;
+        self.rows_written += rows_written;
+        self.rejected += rejected;
+        self.left += left;
+        self.drift += drift;
+        self.retries += retries;
+    }
+
+    fn is_idle(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What became of one partition.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PartitionReport {
+    /// Code of the target type.
+    pub target_type: u16,
+    /// The shard.
+    pub shard: u16,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why, unless it is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its figures.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+impl PartitionReport {
+    /// A partition on which nothing was done.
+    #[must_use]
+    pub fn untouched(partition: Partition, outcome: Outcome, error: String) -> Self {
+        let Partition { target_type, shard } = partition;
+        Self { target_type, shard, outcome, error: Some(error), tally: Tally::default() }
+    }
+}
+
+/// What a run says it did, as `tallyd sync --json` prints it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RunReport {
+    /// UUID, version 7.
+    pub run_id: String,
+    /// Why it started.
+    pub trigger: Trigger,
+    /// When, RFC 3339.
+    pub started_at: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Every partition, in order.
+    pub partitions: Vec<PartitionReport>,
+    /// The sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Whether nothing was claimed and written, only looked at.
+    pub dry_run: bool,
+}
+
+impl RunReport {
+    /// Sums up the partitions.
+    #[must_use]
+    pub fn new(
+        run_id: String,
+        trigger: Trigger,
+        started_at: DateTime<Utc>,
+        partitions: Vec<PartitionReport>,
+        dry_run: bool,
+    ) -> Self {
+        let mut tally = Tally::default();
+        for partition in &partitions {
+            tally.add(&partition.tally);
+        }
+        let duration_ms = (Utc::now() - started_at).num_milliseconds().try_into().unwrap_or_default();
+        let started_at = started_at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        Self { run_id, trigger, started_at, outcome: overall(&partitions), partitions, tally, duration_ms, dry_run }
+    }
+
+    /// Whether there was nothing to do, and nothing in the way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.outcome == Outcome::Done && self.tally.is_idle()
+    }
+}
+
+/// Partitions that had nothing to do do not count beside those that had.
+fn overall(partitions: &[PartitionReport]) -> Outcome {
+    let idle = |p: &&PartitionReport| p.outcome == Outcome::Done && p.tally.is_idle();
+    let busy: Vec<Outcome> = partitions.iter().filter(|p| !idle(p)).map(|p| p.outcome).collect();
+    match busy.split_first() {
+        None => Outcome::Done,
+        Some((first, rest)) if rest.iter().all(|outcome| outcome == first) => *first,
+        Some(_) if busy.contains(&Outcome::Done) || busy.contains(&Outcome::Partial) => Outcome::Partial,
+        Some(_) => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_is_that_of_the_partitions_that_had_something_to_do() {
+        let partition = |outcome, changes| PartitionReport {
+            target_type: 1,
+            shard: 0,
+            outcome,
+            error: None,
+            tally: Tally { changes, ..Tally::default() },
+        };
+        let idle = partition(Outcome::Done, 0);
+        let of = |partitions: &[PartitionReport]| overall(partitions);
+        assert_eq!(of(&[idle.clone(), idle.clone()]), Outcome::Done);
+        assert_eq!(of(&[idle.clone(), partition(Outcome::Refused, 0)]), Outcome::Refused);
+        assert_eq!(of(&[idle.clone(), partition(Outcome::Busy, 0)]), Outcome::Busy);
+        assert_eq!(of(&[partition(Outcome::Done, 3), partition(Outcome::Busy, 0)]), Outcome::Partial);
+        assert_eq!(of(&[partition(Outcome::Failed, 0), partition(Outcome::Refused, 0)]), Outcome::Failed);
+        assert_eq!(of(&[idle, partition(Outcome::Partial, 1)]), Outcome::Partial);
+    }
+}

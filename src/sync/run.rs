@@ -1,0 +1,199 @@
+//! A run: every partition in turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::progress::Progress;
+use super::report::{Outcome, PartitionReport, RunReport, Trigger};
+use super::work::Rules;
+use super::{dry, partition};
+use crate::config::Config;
+use crate::model::{Id, Partition, Vocabulary};
+use crate::sink::{RunRow, Sink, SinkError};
+use crate::store::Store;
+
+/// How long a run waits for one answer of Redis. A run is patient where a request is not.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What every run of a process needs.
+pub struct Context {
+    /// The configuration.
+    pub config: Config,
+    /// The same vocabulary, shared.
+    pub vocabulary: Arc<Vocabulary>,
+    /// The durable mirror.
+    pub sink: Sink,
+    /// Who this process is, in leases and in the ledger.
+    pub owner: String,
+}
+
+/// What a run copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// What is marked.
+    Changed,
+    /// That, and every target that Redis knows, whole.
+    All,
+    /// That, and one target (type and id), whole.
+    Target(u16, Id),
+}
+
+/// One run under way.
+pub(super) struct Run<'c> {
+    pub(super) context: &'c Context,
+    pub(super) id: String,
+    pub(super) extent: Extent,
+    pub(super) progress: &'c Progress,
+    pub(super) stop: &'c CancellationToken,
+}
+
+impl Context {
+    /// Reads what is needed from the configuration. No connection is made yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let vocabulary = Arc::new(config.vocabulary.clone());
+        let sink = Sink::new(&config.mysql, config.sync.batch_rows as usize);
+        let host = gethostname::gethostname().to_string_lossy().into_owned();
+        let instance = uuid::Uuid::new_v4().simple().to_string();
+        let owner = format!("{host}:{}:{}", std::process::id(), instance.get(..8).unwrap_or(&instance));
+        Self { config, vocabulary, sink, owner }
+    }
+
+    pub(super) fn rules(&self) -> Rules<'_> {
+        let sync = &self.config.sync;
+        Rules { vocabulary: &self.vocabulary, batch_rows: sync.batch_rows as usize, verify_limit: sync.verify_limit }
+    }
+
+    /// Every partition, in order.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<Partition> {
+        let shards = self.config.redis.shards;
+        let of = |target_type| (0..shards).map(move |shard| Partition { target_type, shard });
+        self.vocabulary.targets.iter().flat_map(|target| of(target.code)).collect()
+    }
+
+    /// A connection to Redis that waits as patiently as a run does.
+    pub async fn store(&self) -> Result<Store, crate::store::StoreError> {
+        Store::connect(&self.config.redis, self.vocabulary.clone(), PATIENCE).await
+    }
+}
+
+/// Copies what changed to MySQL. Doing it twice leaves the same data as doing it once.
+///
+/// It waits `lease_wait` in all for other owners, stops between chunks when `stop` is cancelled, never panics, and
+/// always says what it did.
+pub async fn run(
+    context: &Context,
+    trigger: Trigger,
+    extent: Extent,
+    lease_wait: Duration,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> RunReport {
+    let started_at = Utc::now();
+    let run = Run { context, id: uuid::Uuid::now_v7().to_string(), extent, progress, stop };
+    let partitions = match ready(context).await {
+        Ok(store) => {
+            let deadline = Instant::now() + lease_wait;
+            let mut reports = Vec::new();
+            for partition in context.partitions() {
+                reports.push(if stop.is_cancelled() {
+                    PartitionReport::untouched(partition, Outcome::Partial, "stopped on request".to_owned())
+                } else {
+                    partition::sync(&run, &store, partition, deadline).await
+                });
+            }
+            reports
+        }
+        Err(error) => untouched(context, &error),
+    };
+    let report = RunReport::new(run.id, trigger, started_at, partitions, false);
+    log(&report);
+    record(context, &report, started_at).await;
+    report
+}
+
+/// Says what a run would write, and changes nothing.
+pub async fn dry_run(context: &Context, extent: Extent) -> RunReport {
+    let started_at = Utc::now();
+    let partitions = match ready(context).await {
+        Ok(store) => dry::partitions(context, &store, extent).await,
+        Err(error) => untouched(context, &error),
+    };
+    RunReport::new(uuid::Uuid::now_v7().to_string(), Trigger::Command, started_at, partitions, true)
+}
+
+fn untouched(context: &Context, error: &anyhow::Error) -> Vec<PartitionReport> {
+    let report = |partition| PartitionReport::untouched(partition, Outcome::Failed, format!("{error:#}"));
+    context.partitions().into_iter().map(report).collect()
+}
+
+/// Both servers are there, the schema is current, and the number of shards is the one that it always was.
+async fn ready(context: &Context) -> anyhow::Result<Store> {
+    let mut session = context.sink.session();
+    session.require_schema().await?;
+    let shards = context.config.redis.shards.to_string();
+    let kept = session.meta("redis.shards", shards.clone()).await?;
+    session.close().await;
+    if kept != shards {
+        anyhow::bail!(
+            "redis.shards is {shards}, but this database was set up with {kept}; the names of keys depend on it: set \
+             it back to {kept}"
+        );
+    }
+    Ok(context.store().await?)
+}
+
+fn log(report: &RunReport) {
+    let RunReport { run_id, trigger, outcome, tally, duration_ms, partitions, .. } = report;
+    for partition in partitions {
+        if let Some(error) = &partition.error {
+            let (target_type, shard) = (partition.target_type, partition.shard);
+            let outcome = partition.outcome.as_str();
+            tracing::warn!(target_type, shard, outcome, "partition not synced: {error}");
+        }
+    }
+    let (trigger, outcome) = (trigger.as_str(), outcome.as_str());
+    let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries } = *tally;
+    if report.is_idle() {
+        tracing::debug!(run_id, trigger, outcome, duration_ms, "run: nothing to do");
+    } else {
+        tracing::info!(
+            run_id,
+            trigger,
+            outcome,
+            targets,
+            changes,
+            rows_written,
+            rejected,
+            left,
+            drift,
+            retries,
+            duration_ms,
+            "run"
+        );
+    }
+}
+
+async fn record(context: &Context, report: &RunReport, started_at: DateTime<Utc>) {
+    let row = RunRow {
+        run_id: report.run_id.clone(),
+        caused_by: report.trigger.as_str(),
+        owner: context.owner.clone(),
+        started_at,
+        duration_ms: report.duration_ms.try_into().unwrap_or(i64::MAX),
+        outcome: report.outcome.as_str(),
+        retries: report.tally.retries,
+        report: serde_json::to_string(report).unwrap_or_default(),
+    };
+    let mut session = context.sink.session();
+    match session.record_run(row, context.config.reconcile.keep_days).await {
+        Ok(()) | Err(SinkError::Schema(_)) => {}
+        Err(error) => tracing::warn!(run_id = report.run_id, %error, "the run could not be recorded in sync_run"),
+    }
+    session.close().await;
+}

@@ -1,0 +1,231 @@
+//! The work of a lease holder on one partition: claim, then drain what is claimed.
+
+use chrono::Utc;
+use tokio_util::sync::CancellationToken;
+
+use super::error::RunError;
+use super::pipeline::{Pending, Pipeline};
+use super::progress::Progress;
+use super::report::Tally;
+use crate::failpoint;
+use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
+use crate::store::{Acked, BadMark, Corrected, Holder, Marks};
+
+/// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
+/// little enough (a few MiB) that memory does not grow with the backlog.
+const SLAB: usize = 100_000;
+
+/// Changes in one chunk at most. Its reads hold Redis for about a millisecond.
+const CHUNK: usize = 2_000;
+
+/// How a partition is worked on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules<'c> {
+    pub(super) vocabulary: &'c Vocabulary,
+    /// `sync.batch_rows`
+    pub(super) batch_rows: usize,
+    /// `sync.verify_limit`
+    pub(super) verify_limit: u64,
+}
+
+impl Rules<'_> {
+    /// Changes in one chunk.
+    pub(super) fn chunk(&self) -> usize {
+        self.batch_rows.clamp(1, CHUNK)
+    }
+}
+
+/// A partition under a lease.
+pub(super) struct Work<'c> {
+    pub(super) holder: Holder,
+    pub(super) pipeline: Pipeline,
+    pub(super) rules: Rules<'c>,
+    pub(super) tally: Tally,
+    pub(super) progress: &'c Progress,
+    /// The process is asked to stop, or the lease is lost.
+    pub(super) stop: CancellationToken,
+}
+
+impl Work<'_> {
+    /// Drains what a crashed run left, then claims once and drains that.
+    pub(super) async fn run(&mut self) -> Result<(), RunError> {
+        loop {
+            self.go_on()?;
+            let Some(claim) = self.holder.claim().await? else { return Ok(()) };
+            failpoint::hit("after_claim");
+            tracing::debug!(partition = %self.holder.partition(), ?claim, "claimed");
+            self.progress.found(claim.targets + claim.changes);
+            self.drain(false).await?;
+            if !claim.resumed {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Scans targets whole that need not be dirty.
+    pub(super) async fn rescan(&mut self, targets: &[Id]) -> Result<(), RunError> {
+        let enlisted = self.holder.enlist(targets).await?;
+        self.progress.found(enlisted);
+        self.drain(true).await
+    }
+
+    /// Scans every target whole that Redis knows.
+    pub(super) async fn rescan_all(&mut self) -> Result<(), RunError> {
+        let mut cursor = 0;
+        loop {
+            self.go_on()?;
+            let (next, targets) = self.holder.scan_known(cursor).await?;
+            let enlisted = self.holder.enlist(&targets).await?;
+            self.progress.found(enlisted);
+            cursor = next;
+            if cursor == 0 {
+                return self.drain(true).await;
+            }
+        }
+    }
+
+    async fn drain(&mut self, whole: bool) -> Result<(), RunError> {
+        self.drain_changes(whole).await?;
+        self.drain_scans(whole).await?;
+        self.verify().await?;
+        match self.holder.finish().await? {
+            (0, 0) => Ok(()),
+            (targets, changes) => Err(RunError::Stuck { targets, changes }),
+        }
+    }
+
+    /// Targets whose changes are acked are done with, unless they are scanned yet.
+    fn after_changes(&self, whole: bool) -> Acked {
+        let scan = self.rules.vocabulary.interactions.iter().any(|i| i.scan == Scan::Full);
+        if whole || scan { Acked::ToScan } else { Acked::Done }
+    }
+
+    async fn drain_changes(&mut self, whole: bool) -> Result<(), RunError> {
+        let acked = self.after_changes(whole);
+        let mut cursor = 0;
+        loop {
+            let (mut changes, mut bad) = (Vec::new(), Vec::new());
+            loop {
+                self.go_on()?;
+                let page = self.holder.scan_changes(Marks::Claimed, cursor).await?;
+                changes.extend(page.changes);
+                bad.extend(page.bad);
+                cursor = page.cursor;
+                if cursor == 0 || changes.len() + bad.len() >= SLAB {
+                    break;
+                }
+            }
+            changes.sort_unstable();
+            changes.dedup();
+            for piece in changes.chunks(self.rules.chunk()) {
+                self.go_on()?;
+                let chunk = self.holder.read_changes(piece).await?;
+                failpoint::hit("after_read");
+                self.push(
+                    chunk,
+                    Pending { changes: piece.to_vec(), targets: targets_of(piece), acked, ..Pending::none() },
+                )
+                .await?;
+            }
+            for piece in bad.chunks(self.rules.chunk()) {
+                let chunk = self.set_aside(piece).await?;
+                self.push(chunk, Pending { bad_changes: piece.to_vec(), ..Pending::none() }).await?;
+            }
+            // All acked before the next page, so that no change is read again meanwhile.
+            self.settle().await?;
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A chunk that only sets marks aside.
+    pub(super) async fn set_aside(&mut self, bad: &[BadMark]) -> Result<Chunk, RunError> {
+        let mut chunk = self.holder.read_changes(&[]).await?;
+        chunk.rejected.extend(bad.iter().map(|mark| mark.rejected.clone()));
+        Ok(chunk)
+    }
+
+    /// Compares the counts of the targets of this drain with their states, once each.
+    async fn verify(&mut self) -> Result<(), RunError> {
+        let interactions: Vec<u16> =
+            self.rules.vocabulary.interactions.iter().filter(|i| i.has_states()).map(|i| i.code).collect();
+        let mut cursor = 0;
+        loop {
+            self.go_on()?;
+            let (next, targets) = self.holder.scan_done(cursor).await?;
+            let items: Vec<(Id, u16)> =
+                targets.iter().flat_map(|&target| interactions.iter().map(move |&code| (target, code))).collect();
+            let corrected = self.holder.verify(&items, self.rules.verify_limit).await?;
+            if !corrected.is_empty() {
+                self.copy_corrected(corrected).await?;
+            }
+            cursor = next;
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn copy_corrected(&mut self, corrected: Vec<Corrected>) -> Result<(), RunError> {
+        let mut chunk = self.holder.read_changes(&[]).await?;
+        let at_ms = Utc::now().timestamp_millis();
+        for Corrected { target, interaction, before, after } in corrected {
+            self.drifted(target, interaction, &before, after);
+            let value = CountValue::Known(after);
+            chunk.counts.push(CountRow { target, interaction, value, at_ms });
+        }
+        chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
+        self.push(chunk, Pending::none()).await?;
+        self.settle().await
+    }
+
+    /// Reports a count that disagreed with its states.
+    pub(super) fn drifted(&mut self, target: Id, interaction: u16, count: &str, active: i64) {
+        self.tally.drift += 1;
+        let partition = self.holder.partition();
+        tracing::warn!(%partition, %target, interaction, count, active, "the Redis count disagreed with its states");
+    }
+
+    /// Hands a chunk to the next free connection.
+    pub(super) async fn push(&mut self, chunk: Chunk, pending: Pending) -> Result<(), RunError> {
+        while self.pipeline.is_full() && self.ack_oldest().await? {}
+        Ok(self.pipeline.submit(chunk, pending)?)
+    }
+
+    /// Waits until everything handed over is committed and acked.
+    pub(super) async fn settle(&mut self) -> Result<(), RunError> {
+        while self.ack_oldest().await? {}
+        Ok(())
+    }
+
+    async fn ack_oldest(&mut self) -> Result<bool, RunError> {
+        let Some(committed) = self.pipeline.next().await else { return Ok(false) };
+        let (pending, committed) = committed?;
+        let Pending { changes, targets, acked, bad_changes, bad_targets } = pending;
+        self.tally.rows_written += committed.rows;
+        self.tally.rejected += committed.rejected;
+        self.tally.retries += committed.retries;
+        failpoint::hit("before_ack");
+        if !(changes.is_empty() && bad_changes.is_empty() && targets.is_empty()) {
+            let first = self.holder.ack(&changes, &bad_changes, &targets, acked).await?;
+            let marks = (changes.len() + bad_changes.len()) as u64;
+            self.tally.targets += first;
+            self.tally.changes += marks;
+            self.progress.advanced(first + marks);
+        }
+        if !bad_targets.is_empty() {
+            self.holder.discard(&bad_targets).await?;
+            self.progress.advanced(bad_targets.len() as u64);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn go_on(&self) -> Result<(), RunError> {
+        if self.stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
+    }
+}
+
+fn targets_of(changes: &[Change]) -> Vec<Id> {
+    changes.chunk_by(|a, b| a.target == b.target).map(|group| group[0].target).collect()
+}
