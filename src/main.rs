@@ -1,3 +1,10 @@
-//! The daemon and its command line.
+//! The `tallyd` binary: see the library for everything it does.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use tallyd::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    cli::main(Cli::parse())
+}

@@ -1,0 +1,112 @@
+//! The command line: one file a command.
+
+mod check;
+mod completions;
+mod exit;
+mod migrate;
+mod progress;
+mod serve;
+mod status;
+mod sync;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use exit::Exit;
+
+use crate::config::{self, Config};
+use crate::logging;
+use crate::sync::Context;
+
+/// Likes, favourites, follows and views: recorded in Redis, mirrored to MySQL in batches.
+#[derive(Debug, Parser)]
+#[command(name = "tallyd", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// Configuration file [default: $TALLYD_CONFIG, /etc/tallyd/config.toml or ./config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon: schedules, and the write API
+    Serve(serve::Args),
+    /// Copy what changed to MySQL, now
+    Sync(sync::Args),
+    /// Show the backlog, the partitions and the last runs
+    Status(status::Args),
+    /// Check the configuration and both servers
+    Check(check::Args),
+    /// Bring the schema up to date
+    Migrate,
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Runs a command, and answers the exit code of the process.
+#[must_use]
+pub fn main(cli: Cli) -> ExitCode {
+    let command = match cli.command {
+        Command::Completions(args) => return completions::run(&args).into(),
+        command => command,
+    };
+    let config = match config::load(cli.config.as_deref()) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("tallyd: {error}");
+            return Exit::Configuration.into();
+        }
+    };
+    let outcome = start(config).and_then(|(context, runtime)| {
+        let outcome = runtime.block_on(dispatch(command, context));
+        // What a hung server still holds up is not waited for.
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("tallyd: {error:#}");
+            Exit::Failed.into()
+        }
+    }
+}
+
+fn start(config: Config) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
+    // Both TLS users, redis and sqlx, take this one; two of them in one process would panic.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("a TLS provider was installed already");
+    }
+    logging::init(&config.log)?;
+    tracing::debug!(file = %config.file.display(), "configuration");
+    let runtime = tokio::runtime::Runtime::new()?;
+    Ok((Context::new(config), runtime))
+}
+
+async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
+    match command {
+        Command::Serve(args) => serve::run(args, context).await,
+        Command::Sync(args) => sync::run(args, context).await,
+        Command::Status(args) => status::run(args, context).await,
+        Command::Check(args) => check::run(args, context).await,
+        Command::Migrate => migrate::run(&context).await,
+        Command::Completions(args) => Ok(completions::run(&args)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

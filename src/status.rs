@@ -1,0 +1,169 @@
+//! The facts that `tallyd status` shows, gathered from both servers, with the daemon up or down.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::Partition;
+use crate::sink::PartitionRow;
+use crate::store::Backlog;
+use crate::sync::Context;
+
+/// How many runs are shown.
+const RUNS: u32 = 20;
+
+/// What is known now. What a server that is down would know is absent.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Of this program.
+    pub version: &'static str,
+    /// Of the daemon, seconds; `None` from outside it.
+    pub uptime_s: Option<u64>,
+    /// Redis.
+    pub redis: RedisStatus,
+    /// MySQL.
+    pub mysql: MysqlStatus,
+    /// `closed`; `open` while Redis is down; `replaying` while degraded writes wait for it.
+    pub breaker: &'static str,
+    /// Every configured partition, in order.
+    pub partitions: Vec<PartitionStatus>,
+    /// The last runs, newest first, as `tallyd sync --json` prints them.
+    pub last_runs: Vec<Box<RawValue>>,
+    /// Writes that went to MySQL while Redis was down.
+    pub degraded: DegradedStatus,
+    /// Reconciliation.
+    pub reconcile: ReconcileStatus,
+}
+
+/// Redis, as seen now.
+#[derive(Debug, Serialize)]
+pub struct RedisStatus {
+    /// Whether it answers.
+    pub up: bool,
+    /// `standalone`, `sentinel` or `cluster`.
+    pub mode: String,
+    /// Why it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// MySQL, as seen now.
+#[derive(Debug, Serialize)]
+pub struct MysqlStatus {
+    /// Whether it answers and has the schema.
+    pub up: bool,
+    /// Why it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One partition, as seen now.
+#[derive(Debug, Serialize)]
+pub struct PartitionStatus {
+    /// Code of the target type.
+    pub target_type: u16,
+    /// The shard.
+    pub shard: u16,
+    /// Targets marked dirty.
+    pub dirty: Option<u64>,
+    /// Changes marked, claimed ones not included.
+    pub changes: Option<u64>,
+    /// Targets claimed and not yet acked.
+    pub inflight: Option<u64>,
+    /// Age of the oldest change, milliseconds (exact up to a thousand changes, then of a sample).
+    pub oldest_change_ms: Option<i64>,
+    /// MySQL's checkpoint.
+    pub checkpoint: Option<String>,
+    /// Who is at work on it.
+    pub lease_owner: Option<String>,
+    /// Whether a restore is under way.
+    pub restoring: Option<bool>,
+}
+
+/// Writes that went to MySQL while Redis was down.
+#[derive(Debug, Serialize)]
+pub struct DegradedStatus {
+    /// Not yet replayed.
+    pub pending: Option<i64>,
+}
+
+/// Reconciliation.
+#[derive(Debug, Serialize)]
+pub struct ReconcileStatus {
+    /// The last pass.
+    pub last: Option<Box<RawValue>>,
+}
+
+struct Mysql {
+    partitions: Vec<PartitionRow>,
+    runs: Vec<String>,
+    journal: i64,
+}
+
+/// Asks both servers. One that is down is said to be, and its facts are absent.
+pub async fn gather(context: &Context) -> Status {
+    let (redis, mysql) = tokio::join!(ask_redis(context), ask_mysql(context));
+    let pending = mysql.as_ref().ok().map(|mysql| mysql.journal);
+    let breaker = match (&redis, pending) {
+        (Err(_), _) => "open",
+        (Ok(_), Some(1..)) => "replaying",
+        (Ok(_), _) => "closed",
+    };
+    let partitions = context.partitions().into_iter().enumerate().map(|(at, partition)| {
+        let backlog = redis.as_ref().ok().and_then(|backlogs| backlogs.get(at));
+        let row = mysql.as_ref().ok().and_then(|mysql| mysql.partitions.iter().find(|row| row.partition == partition));
+        partition_status(partition, backlog, row)
+    });
+    Status {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_s: None,
+        breaker,
+        partitions: partitions.collect(),
+        redis: RedisStatus {
+            up: redis.is_ok(),
+            mode: context.config.redis.mode.to_string(),
+            error: redis.as_ref().err().map(|error| format!("{error:#}")),
+        },
+        degraded: DegradedStatus { pending },
+        reconcile: ReconcileStatus { last: None },
+        last_runs: mysql.as_ref().map_or(&[][..], |mysql| &mysql.runs).iter().filter_map(|run| raw(run)).collect(),
+        mysql: MysqlStatus { up: mysql.is_ok(), error: mysql.err().map(|error| format!("{error:#}")) },
+    }
+}
+
+fn raw(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
+}
+
+fn partition_status(partition: Partition, backlog: Option<&Backlog>, row: Option<&PartitionRow>) -> PartitionStatus {
+    let Partition { target_type, shard } = partition;
+    PartitionStatus {
+        target_type,
+        shard,
+        dirty: backlog.map(|b| b.dirty),
+        changes: backlog.map(|b| b.changes),
+        inflight: backlog.map(|b| b.inflight),
+        oldest_change_ms: backlog.and_then(|b| Some((b.now_ms - b.oldest_ms?).max(0))),
+        checkpoint: row.map(|row| row.checkpoint.clone()),
+        lease_owner: row.and_then(|row| row.lease_owner.clone()),
+        restoring: backlog.map(|b| b.restoring),
+    }
+}
+
+async fn ask_redis(context: &Context) -> anyhow::Result<Vec<Backlog>> {
+    let store = context.store().await?;
+    let mut backlogs = Vec::new();
+    for partition in context.partitions() {
+        backlogs.push(store.backlog(partition).await?);
+    }
+    Ok(backlogs)
+}
+
+async fn ask_mysql(context: &Context) -> anyhow::Result<Mysql> {
+    let mut session = context.sink.session();
+    session.require_schema().await?;
+    let partitions = session.partitions().await?;
+    let runs = session.last_runs(RUNS).await?;
+    let journal = session.journal_length().await?;
+    session.close().await;
+    Ok(Mysql { partitions, runs, journal })
+}
