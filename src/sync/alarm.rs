@@ -14,7 +14,7 @@ use anyhow::Context;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_cron_scheduler::{Job, JobScheduler};
 use tracing::{debug, error, warn};
 
@@ -77,7 +77,7 @@ impl Alarm {
     }
 }
 
-/// Sleeps until about `until`; may wake early, and wakes late by no more than `PATIENCE`.
+/// Sleeps until about `until`: may wake early, or a few seconds late when the scheduler does not do its part.
 async fn doze(scheduler: &JobScheduler, until: DateTime<Utc>) {
     let now = Utc::now();
     // The scheduler counts in whole seconds: from the one that has begun to the one that `until` is in.
@@ -85,26 +85,19 @@ async fn doze(scheduler: &JobScheduler, until: DateTime<Utc>) {
     let longest = (until - now).to_std().unwrap_or_default() + PATIENCE;
     let woken = Arc::new(Notify::new());
     let wake = woken.clone();
-    let armed = async {
+    // Adding and removing wait for an answer that a lagging scheduler may not give.
+    let armed = timeout(PATIENCE, async {
         let job = Job::new_one_shot(seconds, move |_, _| wake.notify_one())?;
         scheduler.add(job).await
-    };
-    let sleep_through = async {
-        match armed.await {
-            Ok(job) => {
-                if timeout(longest, woken.notified()).await.is_err() {
-                    debug!("a job did not come; going by the timer");
-                    scheduler.remove(&job).await.ok();
-                }
-            }
-            Err(error) => {
-                warn!(%error, "cannot arm a job; going by the timer");
-                sleep(longest).await;
-            }
-        }
-    };
-    // Adding and removing wait for an answer that a lagging scheduler may not give.
-    timeout(longest + PATIENCE, sleep_through).await.ok();
+    });
+    let job = armed.await.ok().and_then(Result::ok);
+    if timeout(longest, woken.notified()).await.is_ok() {
+        return;
+    }
+    debug!("the scheduler did not wake; the timer did");
+    if let Some(job) = job {
+        timeout(PATIENCE, scheduler.remove(&job)).await.ok();
+    }
 }
 
 /// What to do now.
@@ -157,7 +150,7 @@ mod tests {
     use std::time::Instant;
 
     use chrono_tz::UTC;
-    use tokio_cron_scheduler::MetaDataStorage;
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -224,19 +217,19 @@ mod tests {
     #[tokio::test]
     async fn rings_every_second_never_early_and_never_twice() {
         let mut alarm = Alarm::start().await.unwrap();
-        let rung = Arc::new(Mutex::new(Vec::new()));
-        let ring = rung.clone();
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let pushed = times.clone();
         let begun = Utc::now();
         let every_second = Schedule::parse("* * * * * *", UTC).unwrap();
-        alarm.every("test", every_second, move || ring.lock().unwrap().push(Utc::now()));
-        until("five rings", || rung.lock().unwrap().len() >= 5).await;
+        alarm.every("test", every_second, move || pushed.lock().unwrap().push(Utc::now()));
+        until("five rings", || times.lock().unwrap().len() >= 5).await;
         let storage = alarm.scheduler.context.metadata_storage.clone();
         let jobs = storage.write().await.list_next_ticks().await.unwrap().len();
         assert!(jobs <= 3, "{jobs} jobs are left in the scheduler");
         alarm.stop().await;
 
-        assert_eq!(Arc::strong_count(&rung), 1, "the callback is gone");
-        let seconds: Vec<_> = rung.lock().unwrap().iter().map(DateTime::timestamp).collect();
+        assert_eq!(Arc::strong_count(&times), 1, "the callback is gone");
+        let seconds: Vec<_> = times.lock().unwrap().iter().map(DateTime::timestamp).collect();
         assert!(seconds[0] > begun.timestamp(), "{seconds:?} begun {begun}");
         assert!(seconds.windows(2).all(|pair| pair[0] < pair[1]), "{seconds:?}");
     }
