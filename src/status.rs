@@ -83,7 +83,11 @@ pub struct PartitionStatus {
 #[derive(Debug, Serialize)]
 pub struct DegradedStatus {
     /// Not yet replayed.
-    pub pending: Option<i64>,
+    pub pending: Option<u64>,
+    /// Since the database was set up.
+    pub accepted_total: Option<u64>,
+    /// Of those, replayed.
+    pub replayed_total: Option<u64>,
 }
 
 /// Reconciliation.
@@ -96,7 +100,8 @@ pub struct ReconcileStatus {
 struct Mysql {
     partitions: Vec<PartitionRow>,
     runs: Vec<String>,
-    journal: i64,
+    journal: u64,
+    replayed: u64,
 }
 
 /// Asks both servers. One that is down is said to be, and its facts are absent.
@@ -123,7 +128,11 @@ pub async fn gather(context: &Context) -> Status {
             mode: context.config.redis.mode.to_string(),
             error: redis.as_ref().err().map(|error| format!("{error:#}")),
         },
-        degraded: DegradedStatus { pending },
+        degraded: DegradedStatus {
+            pending,
+            accepted_total: mysql.as_ref().ok().map(|mysql| mysql.journal + mysql.replayed),
+            replayed_total: mysql.as_ref().ok().map(|mysql| mysql.replayed),
+        },
         reconcile: ReconcileStatus { last: None },
         last_runs: mysql.as_ref().map_or(&[][..], |mysql| &mysql.runs).iter().filter_map(|run| raw(run)).collect(),
         mysql: MysqlStatus { up: mysql.is_ok(), error: mysql.err().map(|error| format!("{error:#}")) },
@@ -163,7 +172,7 @@ async fn ask_mysql(context: &Context) -> anyhow::Result<Mysql> {
     session.require_schema().await?;
     let partitions = session.partitions().await?;
     let runs = session.last_runs(RUNS).await?;
-    let journal = session.journal_length().await?;
+    let (journal, replayed) = session.journal_balance().await?;
     session.close().await;
-    Ok(Mysql { partitions, runs, journal })
+    Ok(Mysql { partitions, runs, journal, replayed })
 }

@@ -1,5 +1,7 @@
 //! What MySQL says of itself and of the partitions.
 
+use std::collections::HashMap;
+
 use sqlx::{Executor, Row};
 
 use super::SinkError;
@@ -58,13 +60,16 @@ impl Session {
         .await
     }
 
-    /// How many degraded writes are not replayed yet.
-    pub async fn journal_length(&mut self) -> Result<i64, SinkError> {
-        self.with(|conn| {
+    /// How many degraded writes are not replayed yet, and how many are. The latter is kept in `tallyd_meta`, moved in
+    /// the transaction that takes them out of the journal.
+    pub async fn journal_balance(&mut self) -> Result<(u64, u64), SinkError> {
+        let select = "/* tallyd status */ SELECT CAST((SELECT COUNT(*) FROM degraded_write) AS UNSIGNED), \
+             CAST(COALESCE((SELECT value FROM tallyd_meta WHERE name = 'degraded.replayed_total'), 0) AS UNSIGNED)";
+        self.with(move |conn| {
             Box::pin(async move {
                 let failed = conn.failed();
-                let row = conn.mysql.fetch_one("/* tallyd status */ SELECT COUNT(*) FROM degraded_write").await;
-                row.and_then(|row| row.try_get(0)).map_err(failed)
+                let row = conn.mysql.fetch_one(select).await;
+                row.and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?))).map_err(failed)
             })
         })
         .await
@@ -93,8 +98,8 @@ impl Session {
     pub async fn server_facts(&mut self) -> Result<ServerFacts, SinkError> {
         let select = "/* tallyd check */ SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED), \
              CAST(@@global.read_only AS SIGNED), \
-             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000, \
-             CAST(IF(@@log_bin, @@binlog_format, '') AS CHAR)";
+             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000";
+        let binlog = "/* tallyd check */ SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')";
         let cipher = "/* tallyd check */ SHOW SESSION STATUS LIKE 'Ssl_cipher'";
         let digits = "/* tallyd check */ SELECT CAST(datetime_precision AS SIGNED) FROM information_schema.columns \
              WHERE table_schema = DATABASE() AND table_name = 'interaction_record' AND column_name = 'update_time'";
@@ -103,16 +108,21 @@ impl Session {
                 let failed = conn.failed();
                 let row = conn.mysql.fetch_one(select).await.map_err(&failed)?;
                 let cipher = conn.mysql.fetch_optional(cipher).await.map_err(&failed)?;
+                let binlog = conn.mysql.fetch_all(binlog).await.map_err(&failed)?;
                 let digits = conn.mysql.fetch_optional(digits).await.map_err(&failed)?;
                 let layout = conn.layout;
                 let read = || -> Result<ServerFacts, sqlx::Error> {
+                    let variables = binlog.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+                    let mut variables: HashMap<String, String> = variables.collect::<Result<_, sqlx::Error>>()?;
+                    let binlog_on = variables.get("log_bin").is_some_and(|value| value == "ON");
+                    let binlog_format = variables.remove("binlog_format").filter(|_| binlog_on).unwrap_or_default();
                     Ok(ServerFacts {
                         version: row.try_get(0)?,
                         max_packet: row.try_get(1)?,
                         read_only: row.try_get::<i64, _>(2)? != 0,
                         now_ms: row.try_get(3)?,
                         cipher: cipher.map(|row| row.try_get(1)).transpose()?.unwrap_or_default(),
-                        binlog_format: row.try_get(4)?,
+                        binlog_format,
                         time_digits: digits.map(|row| row.try_get(0)).transpose()?,
                         layout,
                     })

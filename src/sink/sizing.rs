@@ -35,7 +35,7 @@ mod tests {
     fn statements_keep_to_placeholders_and_packets() {
         assert_eq!(rows_per_statement(1000, 7, 100, 16 << 20), 1000);
         assert_eq!(rows_per_statement(50_000, 7, 100, 64 << 20), 9362, "65,535 placeholders");
-        assert_eq!(rows_per_statement(50_000, 7, 100, 1 << 20), 10_475.min(9362));
+        assert_eq!(rows_per_statement(50_000, 7, 200, 1 << 20), 5237, "1 MiB packets");
         assert_eq!(rows_per_statement(1000, 7, 100, 16 << 10), 153, "16 KiB packets");
         assert_eq!(rows_per_statement(1000, 7, 100, 0), 1);
     }

@@ -72,7 +72,7 @@ mod tests {
 
     fn vocabulary() -> Vocabulary {
         let interaction = |name: &str, code, kind| Interaction { name: name.into(), code, kind, scan: Scan::Changed };
-        let window = std::time::Duration::from_secs(300);
+        let window = std::time::Duration::from_mins(5);
         let interactions = vec![interaction("like", 1, Kind::State), interaction("view", 4, Kind::Counter { window })];
         Vocabulary { targets: vec![], interactions }
     }

@@ -28,8 +28,14 @@ pub(super) async fn sync(run: &Run<'_>, store: &Store, partition: Partition, dea
         }
         Err(error) => return PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
     };
-    let report = checked(run, store, &held).await;
+    let mut report = checked(run, store, &held).await;
     held.release().await;
+    if report.outcome != Outcome::Done {
+        match store.backlog(partition).await {
+            Ok(backlog) => report.tally.left = backlog.dirty + backlog.inflight,
+            Err(error) => tracing::debug!(%error, "what is left could not be counted"),
+        }
+    }
     report
 }
 
@@ -94,7 +100,7 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder) -> Part
             }
         }
     };
-    let Work { pipeline, mut tally, .. } = work;
+    let Work { pipeline, tally, .. } = work;
     pipeline.close().await;
     let (outcome, error) = match outcome {
         Ok(()) => (Outcome::Done, None),
@@ -102,12 +108,6 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder) -> Part
         Err(RunError::Stopped) => (Outcome::Failed, Some(SinkError::LeaseLost.to_string())),
         Err(error) => (Outcome::Failed, Some(error.to_string())),
     };
-    if outcome != Outcome::Done {
-        match store.backlog(partition).await {
-            Ok(backlog) => tally.left = backlog.dirty + backlog.inflight,
-            Err(error) => tracing::debug!(%error, "what is left could not be counted"),
-        }
-    }
     let Partition { target_type, shard } = partition;
     PartitionReport { target_type, shard, outcome, error, tally }
 }

@@ -150,12 +150,16 @@ async fn ready(context: &Context) -> anyhow::Result<Store> {
 
 fn log(report: &RunReport) {
     let RunReport { run_id, trigger, outcome, tally, duration_ms, partitions, .. } = report;
-    for partition in partitions {
-        if let Some(error) = &partition.error {
-            let (target_type, shard) = (partition.target_type, partition.shard);
-            let outcome = partition.outcome.as_str();
-            tracing::warn!(target_type, shard, outcome, "partition not synced: {error}");
+    for (at, partition) in partitions.iter().enumerate() {
+        let Some(error) = &partition.error else { continue };
+        // What fails all of them alike is said once.
+        if partitions[..at].iter().any(|other| other.error.as_ref() == Some(error)) {
+            continue;
         }
+        let same = partitions[at..].iter().filter(|other| other.error.as_ref() == Some(error));
+        let names: Vec<String> = same.map(|p| format!("{}/{}", p.target_type, p.shard)).collect();
+        let outcome = partition.outcome.as_str();
+        tracing::warn!(partitions = names.join(" "), outcome, "not synced: {error}");
     }
     let (trigger, outcome) = (trigger.as_str(), outcome.as_str());
     let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries } = *tally;
