@@ -12,3 +12,4 @@
 
 mod support;
 mod support_works;
+mod syncing;
