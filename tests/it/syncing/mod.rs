@@ -1,5 +1,10 @@
 //! A sync, as its users see it: what is in Redis before, and in both stores afterwards.
 
+mod counts;
+mod drift;
+mod newer;
+mod rejected;
+mod scans;
 mod story;
 mod writing;
 
