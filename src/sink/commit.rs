@@ -210,7 +210,7 @@ impl Conn {
             }
         }
         let flips = held.map(|held| flips(&records, &held));
-        self.write_chunk_counts(target_type, &chunk.counts, flips.as_ref()).await?;
+        self.write_chunk_counts(target_type, &chunk.counts, flips).await?;
         self.write_rejected(target_type, &chunk.rejected, run_id).await?;
         let last_event_ms = match chunk.source {
             Source::Changes => records.iter().map(|row| row.at_ms).max().unwrap_or_default(),

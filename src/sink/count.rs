@@ -1,6 +1,6 @@
 //! Count rows of a chunk: copied, raised, counted again, or moved by flips.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -8,7 +8,7 @@ use super::SinkError;
 use super::compare::{Held, Key, key};
 use super::session::Conn;
 use super::upsert::Onto;
-use crate::model::{CountRow, CountValue, RecordRow};
+use crate::model::{CountRow, CountValue, Id, RecordRow};
 
 /// Targets in one list.
 const LIST: usize = 500;
@@ -22,7 +22,7 @@ impl Conn {
         &mut self,
         target_type: u16,
         counts: &[CountRow],
-        flips: Option<&HashMap<(i64, u16), i64>>,
+        flips: Option<Flips>,
     ) -> Result<(), SinkError> {
         let (mut set, mut raise, mut recount) = (Vec::new(), Vec::new(), Vec::new());
         for &row in counts {
@@ -32,16 +32,21 @@ impl Conn {
                 CountValue::Recompute => recount.push((row, 0)),
             }
         }
+        if let Some(mut moves) = flips {
+            // Also counts that the chunk does not ask for: a scan of many pages does so on its last one only.
+            moves.retain(|_, (_, by)| *by != 0);
+            for (row, _) in recount.drain(..) {
+                moves.entry((row.target, row.interaction)).or_insert((row, 0));
+            }
+            for (row, _) in set.iter().chain(&raise) {
+                moves.remove(&(row.target, row.interaction));
+            }
+            self.move_counts(target_type, moves).await?;
+        }
         self.write_counts(target_type, &set, Onto::Set).await?;
         self.write_counts(target_type, &raise, Onto::Raise).await?;
         if recount.is_empty() {
             return Ok(());
-        }
-        if let Some(flips) = flips {
-            for (row, number) in &mut recount {
-                *number = flips.get(&(row.target.get(), row.interaction)).copied().unwrap_or_default();
-            }
-            return self.write_counts(target_type, &recount, Onto::Move).await;
         }
         // Locked first: whoever flips a state moves the count in the same transaction, so that what is counted after
         // the lock (this session reads what is committed) has been moved, and what is not will be.
@@ -51,6 +56,16 @@ impl Conn {
             *number = active.get(&(row.target.get(), row.interaction)).copied().unwrap_or_default();
         }
         self.write_counts(target_type, &recount, Onto::Set).await
+    }
+
+    /// Moves counts by flips. A row that has to be there before something is taken off it is made first.
+    async fn move_counts(&mut self, target_type: u16, moves: Flips) -> Result<(), SinkError> {
+        let (take, mut add): (Vec<_>, Vec<_>) = moves.into_values().partition(|(_, by)| *by < 0);
+        let take: Vec<_> = take.into_iter().map(|(row, by)| (row, -by)).collect();
+        add.extend(take.iter().map(|&(row, _)| (row, 0)));
+        add.sort_unstable_by_key(|(row, _)| (row.target, row.interaction));
+        self.write_counts(target_type, &add, Onto::Add).await?;
+        self.write_counts(target_type, &take, Onto::Take).await
     }
 
     async fn count_active(
@@ -82,11 +97,18 @@ impl Conn {
     }
 }
 
+/// Counts, each with how far it moves.
+pub(super) type Flips = BTreeMap<(Id, u16), (CountRow, i64)>;
+
 /// How far each count moves when `rows` are written over `held`.
-pub(super) fn flips(rows: &[RecordRow], held: &HashMap<Key, Held>) -> HashMap<(i64, u16), i64> {
-    let mut flips = HashMap::new();
+pub(super) fn flips(rows: &[RecordRow], held: &HashMap<Key, Held>) -> Flips {
+    let mut flips = Flips::new();
     for row in rows {
-        *flips.entry((row.target.get(), row.interaction)).or_default() += Held::flip(held.get(&key(row)), row);
+        let &RecordRow { target, interaction, at_ms, .. } = row;
+        let unmoved = (CountRow { target, interaction, value: CountValue::Recompute, at_ms }, 0);
+        let (count, by) = flips.entry((target, interaction)).or_insert(unmoved);
+        count.at_ms = count.at_ms.max(at_ms);
+        *by += Held::flip(held.get(&key(row)), row);
     }
     flips
 }

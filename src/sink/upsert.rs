@@ -38,9 +38,13 @@ const RAISE_COUNT: &str = " ON DUPLICATE KEY UPDATE update_time = \
      IF(VALUES(count) > count, GREATEST(update_time, VALUES(update_time)), update_time), \
      count = GREATEST(count, VALUES(count))";
 
-/// Adds how far the states flipped.
-const MOVE_COUNT: &str = " ON DUPLICATE KEY UPDATE update_time = GREATEST(update_time, VALUES(update_time)), \
-     count = GREATEST(count + VALUES(count), 0)";
+/// Adds how many states became active. No number in it is negative: the column may be unsigned.
+const ADD_COUNT: &str = " ON DUPLICATE KEY UPDATE update_time = \
+     IF(VALUES(count) > 0, GREATEST(update_time, VALUES(update_time)), update_time), count = count + VALUES(count)";
+
+/// Takes off how many states were cancelled, of a row that is there; not below 0.
+const TAKE_COUNT: &str = " ON DUPLICATE KEY UPDATE update_time = GREATEST(update_time, VALUES(update_time)), \
+     count = count - LEAST(count, VALUES(count))";
 
 /// Makes sure of the row and locks it.
 const LOCK_COUNT: &str = " ON DUPLICATE KEY UPDATE count = count";
@@ -56,7 +60,8 @@ const REJECTED: (&str, &str) = (
 pub(super) enum Onto {
     Set,
     Raise,
-    Move,
+    Add,
+    Take,
     Lock,
 }
 
@@ -108,7 +113,7 @@ impl Conn {
         .await
     }
 
-    /// Writes counts: for each row the number to set, raise to, or move by.
+    /// Writes counts: for each row the number to set, raise to, add or take off; none is negative.
     pub(super) async fn write_counts(
         &mut self,
         target_type: u16,
@@ -118,7 +123,8 @@ impl Conn {
         let tail = match onto {
             Onto::Set => SET_COUNT,
             Onto::Raise => RAISE_COUNT,
-            Onto::Move => MOVE_COUNT,
+            Onto::Add => ADD_COUNT,
+            Onto::Take => TAKE_COUNT,
             Onto::Lock => LOCK_COUNT,
         };
         self.write_rows(rows, (COUNT, "(?,?,?,?,?)", tail), ROW_BYTES, |query, (row, number)| {
