@@ -21,7 +21,7 @@ pub use keys::Keys;
 pub use mark::BadMark;
 pub use peek::{Backlog, ServerFacts};
 pub use read::ChangePage;
-pub use scan::{ScanItem, Scanned, distrust};
+pub use scan::{ScanItem, Scanned, revalue};
 pub use verify::Corrected;
 pub use write::{EventClock, WriteOp, Written};
 

@@ -227,11 +227,11 @@ impl Scanned {
     }
 }
 
-/// Makes a count that is known to be wrong one that MySQL counts itself.
-pub fn distrust(chunk: &mut Chunk, item: &ScanItem) {
+/// Gives a count of the chunk another value.
+pub fn revalue(chunk: &mut Chunk, item: &ScanItem, value: CountValue) {
     for row in &mut chunk.counts {
         if (row.target, row.interaction) == (item.target, item.interaction) {
-            row.value = CountValue::Recompute;
+            row.value = value;
         }
     }
 }

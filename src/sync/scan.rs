@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::error::RunError;
 use super::pipeline::Pending;
 use super::work::{Rules, Work};
-use crate::model::{Id, Scan};
-use crate::store::{Marks, ScanItem, Scanned, distrust};
+use crate::model::{Chunk, CountValue, Id, Scan};
+use crate::store::{Marks, ScanItem, Scanned, revalue};
 
 /// Targets whose first pages are read together.
 const TARGETS: usize = 32;
@@ -54,8 +54,7 @@ impl Work<'_> {
                 large.push(page);
             } else if page.vouches() && page.disagrees(active(&page)) {
                 // One page is one moment: count and states are of the same time.
-                distrust(&mut chunk, &page.item);
-                self.correct(&page, active(&page)).await?;
+                self.correct(&mut chunk, &page, active(&page)).await?;
             }
         }
         let acked = Pending { targets: targets.iter().map(|&(target, _)| target).collect(), ..Pending::none() };
@@ -88,8 +87,7 @@ impl Work<'_> {
                 let active = seen.values().filter(|&&active| active).count().try_into().unwrap_or(i64::MAX);
                 let counted = seen.len() <= COUNTED && !page.written_meanwhile && page.vouches();
                 if counted && page.disagrees(active) {
-                    distrust(&mut chunk, &item);
-                    self.correct(&page, active).await?;
+                    self.correct(&mut chunk, &page, active).await?;
                 }
             }
             self.push(chunk, Pending::none()).await?;
@@ -97,13 +95,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Reports a count that disagrees, and sets it right where the hash is complete.
-    async fn correct(&mut self, page: &Scanned, active: i64) -> Result<(), RunError> {
+    /// Reports a count that disagrees. Where the hash is complete it is set right, and the right one is copied; else
+    /// MySQL counts its own rows.
+    async fn correct(&mut self, chunk: &mut Chunk, page: &Scanned, active: i64) -> Result<(), RunError> {
         let before = page.count.unwrap_or_default();
         self.drifted(page.item.target, page.item.interaction, &before.to_string(), active);
-        if page.complete {
-            self.holder.correct(&page.item, before, active).await?;
-        }
+        let corrected = page.complete && self.holder.correct(&page.item, before, active).await?;
+        revalue(chunk, &page.item, if corrected { CountValue::Known(active) } else { CountValue::Recompute });
         Ok(())
     }
 }

@@ -1,11 +1,17 @@
 //! A sync, as its users see it: what is in Redis before, and in both stores afterwards.
 
+mod cost;
 mod counts;
 mod drift;
+mod dry;
+mod large;
 mod newer;
+mod older_layout;
 mod rejected;
 mod scans;
+mod schema;
 mod story;
+mod tagged;
 mod writing;
 
 use std::collections::BTreeMap;
