@@ -183,6 +183,13 @@ impl Conn {
         Ok(rows.iter().filter(|row| Held::differs(held.get(&key(row)), row)).copied().collect())
     }
 
+    /// What `update_time` counts in, where that is more than a millisecond. Event times are cut to it before they are
+    /// compared or stored: MySQL rounds and MariaDB cuts, and what is rounded up would be newer than what comes next.
+    fn time_unit_ms(&self) -> Option<i64> {
+        let missing = (3 - self.time_digits?).try_into().ok().filter(|&digits: &u32| digits > 0)?;
+        Some(10_i64.pow(missing))
+    }
+
     /// Answers how many rows were sent.
     async fn transact(&mut self, lease: Lease, run_id: &str, chunk: &Chunk) -> Result<u64, SinkError> {
         let failed = self.failed();
@@ -193,6 +200,11 @@ impl Conn {
             Source::Scan => Cow::Owned(self.differing(target_type, &chunk.records).await?),
         };
         self.mysql.execute("/* tallyd sync.commit */ START TRANSACTION").await.map_err(&failed)?;
+        if let Some(unit) = self.time_unit_ms() {
+            for row in records.to_mut() {
+                row.at_ms -= row.at_ms % unit;
+            }
+        }
         let held = if layout.by_target { None } else { Some(self.held_records(target_type, &records, true).await?) };
         if layout.user_first {
             records.to_mut().sort_unstable_by_key(|row| (row.user, row.target, row.interaction));
@@ -213,7 +225,7 @@ impl Conn {
         self.write_chunk_counts(target_type, &chunk.counts, flips).await?;
         self.write_rejected(target_type, &chunk.rejected, run_id).await?;
         let last_event_ms = match chunk.source {
-            Source::Changes => records.iter().map(|row| row.at_ms).max().unwrap_or_default(),
+            Source::Changes => chunk.records.iter().map(|row| row.at_ms).max().unwrap_or_default(),
             Source::Scan => 0,
         };
         self.store_checkpoint(lease, chunk.checkpoint, last_event_ms).await?;

@@ -101,16 +101,13 @@ impl Session {
              TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000";
         let binlog = "/* tallyd check */ SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')";
         let cipher = "/* tallyd check */ SHOW SESSION STATUS LIKE 'Ssl_cipher'";
-        let digits = "/* tallyd check */ SELECT CAST(datetime_precision AS SIGNED) FROM information_schema.columns \
-             WHERE table_schema = DATABASE() AND table_name = 'interaction_record' AND column_name = 'update_time'";
         self.with(move |conn| {
             Box::pin(async move {
                 let failed = conn.failed();
                 let row = conn.mysql.fetch_one(select).await.map_err(&failed)?;
                 let cipher = conn.mysql.fetch_optional(cipher).await.map_err(&failed)?;
                 let binlog = conn.mysql.fetch_all(binlog).await.map_err(&failed)?;
-                let digits = conn.mysql.fetch_optional(digits).await.map_err(&failed)?;
-                let layout = conn.layout;
+                let (layout, time_digits) = (conn.layout, conn.time_digits);
                 let read = || -> Result<ServerFacts, sqlx::Error> {
                     let variables = binlog.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
                     let mut variables: HashMap<String, String> = variables.collect::<Result<_, sqlx::Error>>()?;
@@ -123,7 +120,7 @@ impl Session {
                         now_ms: row.try_get(3)?,
                         cipher: cipher.map(|row| row.try_get(1)).transpose()?.unwrap_or_default(),
                         binlog_format,
-                        time_digits: digits.map(|row| row.try_get(0)).transpose()?,
+                        time_digits,
                         layout,
                     })
                 };

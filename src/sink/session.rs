@@ -39,6 +39,8 @@ pub(super) struct Conn {
     pub(super) max_packet: usize,
     pub(super) batch_rows: usize,
     pub(super) layout: Option<Layout>,
+    /// Digits after the seconds in `interaction_record.update_time`, if the table is there.
+    pub(super) time_digits: Option<i64>,
     address: Arc<str>,
 }
 
@@ -109,11 +111,14 @@ impl Sink {
             let packet = sqlx::query("/* tallyd connect */ SELECT CAST(@@max_allowed_packet AS SIGNED)");
             let packet: i64 = mysql.fetch_one(packet).await?.try_get(0)?;
             let layout = Layout::of(&mut mysql).await?;
-            Ok((packet, layout))
+            let digits = "/* tallyd connect */ SELECT CAST(datetime_precision AS SIGNED) FROM information_schema.columns \
+                 WHERE table_schema = DATABASE() AND table_name = 'interaction_record' AND column_name = 'update_time'";
+            let digits = mysql.fetch_optional(digits).await?.map(|row| row.try_get(0)).transpose()?;
+            Ok((packet, layout, digits))
         };
-        let (packet, layout) = self.within(set_up).await?.map_err(failed)?;
+        let (packet, layout, time_digits) = self.within(set_up).await?.map_err(failed)?;
         let max_packet = usize::try_from(packet).unwrap_or(usize::MAX);
-        Ok(Conn { mysql, max_packet, batch_rows: self.batch_rows, layout, address: self.address.clone() })
+        Ok(Conn { mysql, max_packet, batch_rows: self.batch_rows, layout, time_digits, address: self.address.clone() })
     }
 
     async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, SinkError> {
