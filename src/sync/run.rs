@@ -96,7 +96,7 @@ pub async fn run(
 ) -> RunReport {
     let started_at = Utc::now();
     let run = Run { context, id: uuid::Uuid::now_v7().to_string(), extent, progress, stop };
-    let partitions = match ready(context).await {
+    let partitions = match ready(context, true).await {
         Ok(store) => {
             let deadline = Instant::now() + lease_wait;
             let mut reports = Vec::new();
@@ -120,7 +120,7 @@ pub async fn run(
 /// Says what a run would write, and changes nothing.
 pub async fn dry_run(context: &Context, extent: Extent) -> RunReport {
     let started_at = Utc::now();
-    let partitions = match ready(context).await {
+    let partitions = match ready(context, false).await {
         Ok(store) => dry::partitions(context, &store, extent).await,
         Err(error) => untouched(context, &error),
     };
@@ -132,14 +132,19 @@ fn untouched(context: &Context, error: &anyhow::Error) -> Vec<PartitionReport> {
     context.partitions().into_iter().map(report).collect()
 }
 
-/// Both servers are there, the schema is current, and the number of shards is the one that it always was.
-async fn ready(context: &Context) -> anyhow::Result<Store> {
+/// Both servers are there, the schema is current, and the number of shards is the one that it always was; the first
+/// one is kept only if `keep`.
+async fn ready(context: &Context, keep: bool) -> anyhow::Result<Store> {
+    const SHARDS: &str = "redis.shards";
     let mut session = context.sink.session();
     session.require_schema().await?;
     let shards = context.config.redis.shards.to_string();
-    let kept = session.meta("redis.shards", shards.clone()).await?;
+    let kept = match session.meta(SHARDS).await? {
+        None if keep => Some(session.keep_meta(SHARDS, shards.clone()).await?),
+        kept => kept,
+    };
     session.close().await;
-    if kept != shards {
+    if let Some(kept) = kept.filter(|kept| *kept != shards) {
         anyhow::bail!(
             "redis.shards is {shards}, but this database was set up with {kept}; the names of keys depend on it: set \
              it back to {kept}"
