@@ -77,17 +77,16 @@ impl Writer {
         Ok(total)
     }
 
-    /// How many rows a commit of this chunk would send.
-    pub async fn would_write(&mut self, chunk: Chunk) -> Result<u64, SinkError> {
+    /// The record rows of a scan that a commit would send.
+    pub async fn differing(&mut self, rows: Vec<RecordRow>) -> Result<Vec<RecordRow>, SinkError> {
         let target_type = self.lease.partition.target_type;
         self.session
             .with(move |conn| {
                 Box::pin(async move {
-                    let records = match chunk.source {
-                        Source::Changes => chunk.records.len(),
-                        Source::Scan => conn.differing(target_type, &chunk.records).await?.len(),
-                    };
-                    Ok((records + chunk.counts.len()) as u64)
+                    let mut differing = conn.differing(target_type, &rows).await?;
+                    let journaled = conn.journaled(target_type, &differing).await?;
+                    differing.retain(|row| !journaled.contains(&key(row)));
+                    Ok(differing)
                 })
             })
             .await

@@ -52,10 +52,7 @@ impl Holder {
     /// One page of the changes. Acking what was read before does not disturb the scan.
     pub async fn scan_changes(&mut self, marks: Marks, cursor: u64) -> Result<ChangePage, StoreError> {
         let mut connection = self.store.connection.clone();
-        let key = match marks {
-            Marks::Fresh => self.store.keys.changes(self.partition),
-            Marks::Claimed => self.store.keys.changes_inflight(self.partition),
-        };
+        let key = self.changes_key(marks);
         let (cursor, fields): HashPage = redis::cmd("HSCAN")
             .arg(key)
             .arg(cursor)
@@ -72,6 +69,36 @@ impl Holder {
             }
         }
         Ok(page)
+    }
+
+    /// Which of `rows` have a change among one of `marks`.
+    pub async fn marked(&mut self, marks: &[Marks], rows: &[RecordRow]) -> Result<Vec<bool>, StoreError> {
+        let mut marked = vec![false; rows.len()];
+        if rows.is_empty() {
+            return Ok(marked);
+        }
+        for &marks in marks {
+            let mut command = redis::cmd("HMGET");
+            command.arg(self.changes_key(marks));
+            for &RecordRow { target, interaction, user, at_ms, .. } in rows {
+                let change = Change { target, interaction, user: Some(user), at_ms };
+                command.arg(mark::field(&self.store.vocabulary, &change));
+            }
+            let mut connection = self.store.connection.clone();
+            let answer: RedisResult<Vec<Option<Vec<u8>>>> = command.query_async(&mut connection).await;
+            let times = answer.map_err(self.store.failed("HMGET of the changes"))?;
+            for (marked, time) in marked.iter_mut().zip(times) {
+                *marked |= time.is_some();
+            }
+        }
+        Ok(marked)
+    }
+
+    fn changes_key(&self, marks: Marks) -> String {
+        match marks {
+            Marks::Fresh => self.store.keys.changes(self.partition),
+            Marks::Claimed => self.store.keys.changes_inflight(self.partition),
+        }
     }
 
     /// Reads the states and counts behind `changes` (sorted, each once) and steps the checkpoint, in one MULTI.

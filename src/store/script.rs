@@ -17,6 +17,9 @@ pub(super) static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include
 /// As text: a script inside MULTI is sent whole, for EVALSHA there does not reload itself.
 pub(super) const STEP: &str = concat!(include_str!("lua/fence.lua"), include_str!("lua/step.lua"));
 
+/// For a dry run, which holds nothing: verify.lua alone changes nothing when it is told `dry`.
+pub(super) static VERIFY_DRY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/verify.lua")));
+
 fenced!(CLAIM, "lua/claim.lua");
 fenced!(ENLIST, "lua/enlist.lua");
 fenced!(ACK, "lua/ack.lua");

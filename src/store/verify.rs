@@ -21,13 +21,19 @@ pub struct Corrected {
 
 impl Holder {
     /// Compares the counts of `items` with their states, where the hash is complete and has at most `limit` members,
-    /// and sets right those that differ.
+    /// and sets right those that differ; in a dry run it only tells them.
     pub async fn verify(&mut self, items: &[(Id, u16)], limit: u64) -> Result<Vec<Corrected>, StoreError> {
         let target_type = self.partition.target_type;
         let mut corrected = Vec::new();
         let mut rest = items;
         while !rest.is_empty() {
-            let mut invocation = self.fenced(&script::VERIFY);
+            let mut invocation = if self.dry {
+                let mut invocation = script::VERIFY_DRY.key(self.store.keys.checkpoint(self.partition));
+                invocation.arg("dry");
+                invocation
+            } else {
+                self.fenced(&script::VERIFY)
+            };
             invocation.arg(limit).arg(BUDGET);
             for &(target, interaction) in rest {
                 let name = self.store.name(interaction);

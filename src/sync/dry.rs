@@ -1,20 +1,23 @@
 //! A dry run: the same reading, and nothing else.
+//!
+//! Its figures are those of the run that would follow, while nobody writes; only what MySQL would refuse, and what a
+//! newer row would not take, it cannot know.
 
 use std::collections::{HashMap, HashSet};
+
+use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
 use super::partition;
 use super::report::{Outcome, PartitionReport, Tally};
 use super::run::{Context, Extent};
-use super::scan::items_of;
+use super::scan::{COUNTED, TARGETS, items_of};
+use super::work::{Rules, read_slab};
 use crate::model::{Change, Checkpoint, Chunk, Id, Partition};
 use crate::sink::{Lease, Writer};
-use crate::store::{Holder, Marks, ScanItem, Store};
+use crate::store::{Corrected, Holder, Marks, ScanItem, Scanned, Store};
 
-/// Targets whose pages are read together.
-const TARGETS: usize = 32;
-
-/// Looks at every partition. It remembers the targets it has met, and needs memory for them.
+/// Looks at every partition. It remembers the targets it has met and scanned, and needs memory for them.
 pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent) -> Vec<PartitionReport> {
     let kept = match checkpoints(context).await {
         Ok(kept) => kept,
@@ -64,27 +67,40 @@ async fn refused(store: &Store, partition: Partition, mysql: Checkpoint) -> Opti
     if held < mysql { refused(partition::lost(&found, mysql)) } else { None }
 }
 
+/// A target and an interaction.
+type Item = (Id, u16);
+
 struct Look<'c> {
-    context: &'c Context,
+    rules: Rules<'c>,
     holder: Holder,
     writer: Writer,
     tally: Tally,
+    /// Whose changes have been looked at: of the marks that are looked at, and of those before.
+    marks: Vec<Marks>,
+    /// Scanned already, so that a run would find their rows in MySQL.
+    scanned: HashSet<Item>,
+    /// Counts that a run would have set right, or no longer trusted, by now.
+    settled: HashSet<Item>,
 }
 
 impl<'c> Look<'c> {
     fn new(context: &'c Context, store: &Store, partition: Partition) -> Self {
         let lease = Lease { partition, token: 0, checkpoint: Checkpoint::default() };
-        let writer = Writer::new(&context.sink, lease, "", context.vocabulary.clone());
-        Self { context, holder: store.dry(partition), writer, tally: Tally::default() }
+        Self {
+            rules: context.rules(),
+            holder: store.dry(partition),
+            writer: Writer::new(&context.sink, lease, "", context.vocabulary.clone()),
+            tally: Tally::default(),
+            marks: vec![],
+            scanned: HashSet::new(),
+            settled: HashSet::new(),
+        }
     }
 
     async fn look(&mut self, extent: Extent, store: &Store) -> Result<(), RunError> {
-        let mut met = HashSet::new();
         for marks in [Marks::Claimed, Marks::Fresh] {
-            self.changes(marks, &mut met).await?;
-        }
-        self.tally.targets = met.len() as u64;
-        for marks in [Marks::Claimed, Marks::Fresh] {
+            self.marks.push(marks);
+            let met = self.changes(marks).await?;
             self.dirty(marks, &met).await?;
         }
         match extent {
@@ -92,26 +108,31 @@ impl<'c> Look<'c> {
             Extent::All => self.known().await,
             Extent::Target(target_type, target) => {
                 let here = store.keys().partition(target_type, target) == self.holder.partition();
-                if here { self.scan(&[(target, false)]).await } else { Ok(()) }
+                if here { self.rescan(&[target]).await } else { Ok(()) }
             }
         }
     }
 
-    async fn changes(&mut self, marks: Marks, met: &mut HashSet<Id>) -> Result<(), RunError> {
+    /// Answers the targets met.
+    async fn changes(&mut self, marks: Marks) -> Result<HashSet<Id>, RunError> {
+        let mut met = HashSet::new();
         let mut cursor = 0;
         loop {
-            let page = self.holder.scan_changes(marks, cursor).await?;
-            let mut changes: Vec<Change> = page.changes;
-            changes.sort_unstable();
-            changes.dedup();
-            met.extend(changes.iter().map(|change| change.target));
-            self.tally.changes += (changes.len() + page.bad.len()) as u64;
-            self.tally.rejected += page.bad.len() as u64;
-            let chunk = self.holder.read_changes(&changes).await?;
-            self.count(chunk).await?;
-            cursor = page.cursor;
+            let slab = read_slab(&mut self.holder, marks, cursor, &CancellationToken::new()).await?;
+            met.extend(slab.changes.iter().map(|change| change.target));
+            self.tally.changes += (slab.changes.len() + slab.bad.len()) as u64;
+            self.tally.rejected += slab.bad.len() as u64;
+            for piece in slab.changes.chunks(self.rules.chunk()) {
+                let chunk = self.holder.read_changes(piece).await?;
+                self.tally.rejected += chunk.rejected.len() as u64;
+                self.tally.rows_written += (chunk.records.len() + chunk.counts.len()) as u64;
+                let read: HashSet<_> = chunk.records.iter().map(|r| (r.target, r.interaction, Some(r.user))).collect();
+                let unread = |c: &&Change| c.user.is_some() && !read.contains(&(c.target, c.interaction, c.user));
+                self.settled.extend(piece.iter().filter(unread).map(|c| (c.target, c.interaction)));
+            }
+            cursor = slab.cursor;
             if cursor == 0 {
-                return Ok(());
+                return Ok(met);
             }
         }
     }
@@ -121,10 +142,27 @@ impl<'c> Look<'c> {
         loop {
             let (next, targets, bad) = self.holder.scan_targets(marks, cursor).await?;
             self.tally.rejected += bad.len() as u64;
-            self.tally.targets += targets.iter().filter(|(target, _)| !met.contains(target)).count() as u64;
+            // Those acked are of a crashed run; a claim forgets them.
+            let acked = |acked: bool| acked && marks == Marks::Claimed;
+            self.tally.targets += targets.iter().filter(|&&(_, done)| !acked(done)).count() as u64;
             let targets: Vec<(Id, bool)> =
-                targets.into_iter().map(|(target, acked)| (target, acked || met.contains(&target))).collect();
+                targets.into_iter().map(|(target, done)| (target, acked(done) || met.contains(&target))).collect();
             self.scan(&targets).await?;
+            self.verify(targets.iter().map(|&(target, _)| target)).await?;
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+        if marks == Marks::Claimed { self.acked_before().await } else { Ok(()) }
+    }
+
+    /// What a crashed run acked is verified by the one that ends its work.
+    async fn acked_before(&mut self) -> Result<(), RunError> {
+        let mut cursor = 0;
+        loop {
+            let (next, targets) = self.holder.scan_done(cursor).await?;
+            self.verify(targets.into_iter()).await?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -133,11 +171,12 @@ impl<'c> Look<'c> {
     }
 
     async fn known(&mut self) -> Result<(), RunError> {
+        let mut met = HashSet::new();
         let mut cursor = 0;
         loop {
-            let (next, targets) = self.holder.scan_known(cursor).await?;
-            let targets: Vec<(Id, bool)> = targets.into_iter().map(|target| (target, false)).collect();
-            self.scan(&targets).await?;
+            let (next, mut targets) = self.holder.scan_known(cursor).await?;
+            targets.retain(|&target| met.insert(target));
+            self.rescan(&targets).await?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -145,23 +184,63 @@ impl<'c> Look<'c> {
         }
     }
 
+    async fn rescan(&mut self, targets: &[Id]) -> Result<(), RunError> {
+        self.tally.targets += targets.len() as u64;
+        let whole: Vec<(Id, bool)> = targets.iter().map(|&target| (target, false)).collect();
+        self.scan(&whole).await?;
+        self.verify(targets.iter().copied()).await
+    }
+
     async fn scan(&mut self, targets: &[(Id, bool)]) -> Result<(), RunError> {
         for batch in targets.chunks(TARGETS) {
-            let rules = self.context.rules();
-            let mut items: Vec<ScanItem> =
+            let rules = self.rules;
+            let items: Vec<ScanItem> =
                 batch.iter().flat_map(|&(target, acked)| items_of(&rules, target, acked)).collect();
-            while !items.is_empty() {
-                let (chunk, pages) = self.holder.read_scan(&items).await?;
-                self.count(chunk).await?;
-                items = pages.into_iter().map(|page| page.item).filter(|item| item.cursor != 0).collect();
+            if items.is_empty() {
+                continue;
             }
+            for page in self.page(&items).await? {
+                let (mut page, mut seen) = (page, HashMap::new());
+                seen.extend(page.states.iter().copied());
+                while page.item.cursor != 0 {
+                    let Some(next) = self.page(&[page.item]).await?.pop() else { break };
+                    page = next;
+                    if seen.len() <= COUNTED {
+                        seen.extend(page.states.iter().copied());
+                    }
+                }
+                let active = seen.values().filter(|&&active| active).count().try_into().unwrap_or(i64::MAX);
+                let item = (page.item.target, page.item.interaction);
+                if seen.len() <= COUNTED && page.vouches() && page.disagrees(active) && !self.settled.contains(&item) {
+                    self.tally.drift += 1;
+                    self.settled.extend(page.complete.then_some(item));
+                }
+            }
+            self.scanned.extend(items.iter().map(|item| (item.target, item.interaction)));
         }
         Ok(())
     }
 
-    async fn count(&mut self, chunk: Chunk) -> Result<(), RunError> {
-        self.tally.rejected += chunk.rejected.len() as u64;
-        self.tally.rows_written += self.writer.would_write(chunk).await?;
+    /// Reads a page of each, and counts what a run would write of it.
+    async fn page(&mut self, items: &[ScanItem]) -> Result<Vec<Scanned>, RunError> {
+        let (Chunk { records, counts, rejected, .. }, pages) = self.holder.read_scan(items).await?;
+        let mut rows = self.writer.differing(records).await?;
+        rows.retain(|row| !self.scanned.contains(&(row.target, row.interaction)));
+        let changed = self.holder.marked(&self.marks, &rows).await?;
+        self.tally.rows_written += (changed.iter().filter(|&&changed| !changed).count() + counts.len()) as u64;
+        self.tally.rejected += rejected.len() as u64;
+        Ok(pages)
+    }
+
+    async fn verify(&mut self, targets: impl Iterator<Item = Id>) -> Result<(), RunError> {
+        let interactions = self.rules.vocabulary.interactions.iter().filter(|i| i.has_states());
+        let items = targets.flat_map(|target| interactions.clone().map(move |i| (target, i.code)));
+        let items: Vec<Item> = items.filter(|item| !self.settled.contains(item)).collect();
+        for Corrected { target, interaction, .. } in self.holder.verify(&items, self.rules.verify_limit).await? {
+            self.tally.drift += 1;
+            self.tally.rows_written += 1;
+            self.settled.insert((target, interaction));
+        }
         Ok(())
     }
 }

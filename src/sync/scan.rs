@@ -9,11 +9,11 @@ use crate::model::{Chunk, CountValue, Id, Scan};
 use crate::store::{Marks, ScanItem, Scanned, revalue};
 
 /// Targets whose first pages are read together.
-const TARGETS: usize = 32;
+pub(super) const TARGETS: usize = 32;
 
 /// States of one hash that are remembered to count each once (some tens of MiB at most); the count of a larger one
 /// is left to reconciliation.
-const COUNTED: usize = 1_000_000;
+pub(super) const COUNTED: usize = 1_000_000;
 
 /// The hashes to be scanned of a target: all, or, when its changes are acked, those that other programs write too.
 pub(super) fn items_of(rules: &Rules<'_>, target: Id, acked: bool) -> impl Iterator<Item = ScanItem> {
@@ -106,6 +106,7 @@ impl Work<'_> {
     }
 }
 
-fn active(page: &Scanned) -> i64 {
+/// The active states on a page.
+pub(super) fn active(page: &Scanned) -> i64 {
     page.states.iter().filter(|(_, active)| *active).count().try_into().unwrap_or(i64::MAX)
 }

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::report::Tally;
 use crate::failpoint;
 use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
-use crate::store::{Acked, BadMark, Corrected, Holder, Marks};
+use crate::store::{Acked, BadMark, ChangePage, Corrected, Holder, Marks};
 
 /// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
 /// little enough (a few MiB) that memory does not grow with the backlog.
@@ -104,19 +104,9 @@ impl Work<'_> {
         let acked = self.after_changes(whole);
         let mut cursor = 0;
         loop {
-            let (mut changes, mut bad) = (Vec::new(), Vec::new());
-            loop {
-                self.go_on()?;
-                let page = self.holder.scan_changes(Marks::Claimed, cursor).await?;
-                changes.extend(page.changes);
-                bad.extend(page.bad);
-                cursor = page.cursor;
-                if cursor == 0 || changes.len() + bad.len() >= SLAB {
-                    break;
-                }
-            }
-            changes.sort_unstable();
-            changes.dedup();
+            let ChangePage { cursor: next, changes, bad } =
+                read_slab(&mut self.holder, Marks::Claimed, cursor, &self.stop).await?;
+            cursor = next;
             for piece in changes.chunks(self.rules.chunk()) {
                 self.go_on()?;
                 let chunk = self.holder.read_changes(piece).await?;
@@ -222,7 +212,33 @@ impl Work<'_> {
     }
 
     pub(super) fn go_on(&self) -> Result<(), RunError> {
-        if self.stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
+        go_on(&self.stop)
+    }
+}
+
+fn go_on(stop: &CancellationToken) -> Result<(), RunError> {
+    if stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
+}
+
+/// The next pages of the changes, up to a slab, in key order and each once.
+pub(super) async fn read_slab(
+    holder: &mut Holder,
+    marks: Marks,
+    cursor: u64,
+    stop: &CancellationToken,
+) -> Result<ChangePage, RunError> {
+    let mut slab = ChangePage { cursor, ..ChangePage::default() };
+    loop {
+        go_on(stop)?;
+        let page = holder.scan_changes(marks, slab.cursor).await?;
+        slab.changes.extend(page.changes);
+        slab.bad.extend(page.bad);
+        slab.cursor = page.cursor;
+        if slab.cursor == 0 || slab.changes.len() + slab.bad.len() >= SLAB {
+            slab.changes.sort_unstable();
+            slab.changes.dedup();
+            return Ok(slab);
+        }
     }
 }
 
