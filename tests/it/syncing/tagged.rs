@@ -8,6 +8,8 @@ use tallyd::store::{EventClock, Keys, WriteOp, Written};
 use tallyd::sync::{Context, Extent, Outcome, Progress, RunReport, Trigger, dry_run, run};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::Command;
+
 use super::{Bench, PATIENCE, id, load, recorded};
 
 const SHARDS: u16 = 16;
@@ -23,6 +25,20 @@ fn sharded(bench: &Bench) -> Context {
     let mut config = load(bench);
     config.redis.shards = SHARDS;
     Context::new(config)
+}
+
+/// Every key of a command is of one partition.
+fn expect_one_slot(command: &Command) {
+    let words = &command.words;
+    let keys = match command.name() {
+        "EVAL" | "EVALSHA" => &words[3..3 + words[2].parse::<usize>().unwrap()],
+        "MULTI" | "EXEC" | "TIME" | "SCRIPT" | "CLIENT" | "SELECT" => &[],
+        "RENAME" | "SMOVE" => &words[1..3],
+        _ => &words[1..2],
+    };
+    let tags: BTreeSet<_> = keys.iter().map(|key| key.split_once("}:").map(|(tag, _)| tag)).collect();
+    let one = keys.is_empty() || (tags.len() == 1 && tags.iter().all(|tag| tag.is_some_and(|t| t.starts_with("{p"))));
+    assert!(one, "{command:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +72,12 @@ async fn changes_spread_over_the_shards_and_all_are_copied() {
     let before = bench.dump().await;
     let dry = dry_run(&context, Extent::Changed).await;
     assert_eq!(bench.dump().await, before);
-    let report = sync(&context, Extent::Changed).await;
+    let mut report = None;
+    let work = async || report = Some(sync(&context, Extent::Changed).await);
+    for command in bench.redis.commands_of(work).await {
+        expect_one_slot(&command);
+    }
+    let report = report.unwrap();
     assert_eq!(report.outcome, Outcome::Done, "{report:?}");
     assert_eq!((report.tally.targets, report.tally.changes, report.tally.rows_written), (65, 64, 64 * 2 + 2));
     assert_eq!(dry.tally, report.tally);
