@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::model::Partition;
 use crate::sink::PartitionRow;
-use crate::store::Backlog;
+use crate::store::{Backlog, StoreError};
 use crate::sync::Context;
 
 /// How many runs are shown.
@@ -41,7 +41,7 @@ pub struct RedisStatus {
     pub up: bool,
     /// `standalone`, `sentinel` or `cluster`.
     pub mode: String,
-    /// Why it does not.
+    /// Why it does not, or what it refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -114,7 +114,7 @@ pub async fn gather(context: &Context) -> Status {
         (Ok(_), _) => "closed",
     };
     let partitions = context.partitions().into_iter().enumerate().map(|(at, partition)| {
-        let backlog = redis.as_ref().ok().and_then(|backlogs| backlogs.get(at));
+        let backlog = redis.as_ref().ok().and_then(|backlogs| backlogs.get(at)?.as_ref().ok());
         let row = mysql.as_ref().ok().and_then(|mysql| mysql.partitions.iter().find(|row| row.partition == partition));
         partition_status(partition, backlog, row)
     });
@@ -126,7 +126,7 @@ pub async fn gather(context: &Context) -> Status {
         redis: RedisStatus {
             up: redis.is_ok(),
             mode: context.config.redis.mode.to_string(),
-            error: redis.as_ref().err().map(|error| format!("{error:#}")),
+            error: redis_error(redis.as_ref()),
         },
         degraded: DegradedStatus {
             pending,
@@ -158,13 +158,25 @@ fn partition_status(partition: Partition, backlog: Option<&Backlog>, row: Option
     }
 }
 
-async fn ask_redis(context: &Context) -> anyhow::Result<Vec<Backlog>> {
+/// Every partition in order; one whose keys are not what they should be does not hide the others.
+async fn ask_redis(context: &Context) -> Result<Vec<Result<Backlog, String>>, StoreError> {
     let store = context.store().await?;
     let mut backlogs = Vec::new();
     for partition in context.partitions() {
-        backlogs.push(store.backlog(partition).await?);
+        backlogs.push(match store.backlog(partition).await {
+            Ok(backlog) => Ok(backlog),
+            Err(error @ StoreError::Unreachable { .. }) => return Err(error),
+            Err(error) => Err(format!("partition {partition}: {error}")),
+        });
     }
     Ok(backlogs)
+}
+
+fn redis_error(redis: Result<&Vec<Result<Backlog, String>>, &StoreError>) -> Option<String> {
+    match redis {
+        Ok(backlogs) => backlogs.iter().find_map(|backlog| backlog.as_ref().err().cloned()),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 async fn ask_mysql(context: &Context) -> anyhow::Result<Mysql> {

@@ -57,8 +57,9 @@ struct RunLine {
 
 fn render(context: &Context, status: &Status) -> String {
     let server = |name: &str, up: bool, error: Option<&String>| match error {
-        Some(error) if !up => format!("{name}: down: {error}"),
-        _ => format!("{name}: up"),
+        Some(error) if up => format!("{name}: up, but {error}"),
+        Some(error) => format!("{name}: down: {error}"),
+        None => format!("{name}: up"),
     };
     let mut lines = vec![
         format!("tallyd {}", status.version),

@@ -8,8 +8,9 @@ use super::work::{Rules, Work};
 use crate::model::{Chunk, CountValue, Id, Scan};
 use crate::store::{Marks, ScanItem, Scanned, revalue};
 
-/// Targets whose first pages are read together.
-pub(super) const TARGETS: usize = 32;
+/// Targets whose first pages are read together. Redis returns a small hash whole, whatever is asked for: with the
+/// default limits of its compact encodings these are a few thousand states, a few milliseconds.
+pub(super) const TARGETS: usize = 16;
 
 /// States of one hash that are remembered to count each once (some tens of MiB at most); the count of a larger one
 /// is left to reconciliation.
