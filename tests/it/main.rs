@@ -10,5 +10,8 @@
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing outside this crate can use what is here")]
 
+mod crash;
+mod likes;
 mod support;
 mod support_works;
+mod writers;

@@ -25,4 +25,5 @@ pub use process::{bound, is_alive};
 pub use redis::{PrivateRedis, Redis, RedisAt};
 pub use rig::Rig;
 pub use rustix::process::Signal;
+pub use skip::failpoints;
 pub use wait::eventually;
