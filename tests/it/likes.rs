@@ -125,7 +125,12 @@ pub fn same(what: &str, one: &Table, other: &Table) {
     let keys: BTreeSet<_> = one.keys().chain(other.keys()).collect();
     let differ = |key: &&&(i64, i64)| one.get(key) != other.get(key);
     let different: Vec<_> = keys.iter().filter(differ).map(|key| (key, one.get(key), other.get(key))).collect();
-    assert!(different.is_empty(), "{what} differ in {} places: {:?}", different.len(), &different[..different.len().min(9)]);
+    assert!(
+        different.is_empty(),
+        "{what} differ in {} places: {:?}",
+        different.len(),
+        &different[..different.len().min(9)]
+    );
 }
 
 /// The keys that mark unsynced work of notes.
@@ -161,4 +166,12 @@ pub async fn until_paused(process: &Daemon) {
 pub async fn let_lease_run_out(rig: &Rig) {
     let sql = "UPDATE sync_partition SET lease_until = UTC_TIMESTAMP(3) - INTERVAL 1 SECOND WHERE target_type = 1";
     assert_eq!(rig.sql_exec(sql).await, 1);
+}
+
+/// The record rows in a [`dump`].
+pub fn table_of(dump: &[Vec<Option<String>>]) -> Table {
+    let number = |text: &Option<String>| text.as_deref().unwrap().parse().unwrap();
+    // target_type, target_id, interaction_type, user_id, status, create_time, update_time
+    let records = dump.iter().filter(|row| row.len() == 7);
+    records.map(|row| ((number(&row[1]), number(&row[3])), number(&row[4]))).collect()
 }

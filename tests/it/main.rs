@@ -12,6 +12,8 @@
 
 mod crash;
 mod likes;
+mod loss;
+mod pause;
 mod support;
 mod support_works;
 mod writers;
