@@ -10,10 +10,13 @@
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing outside this crate can use what is here")]
 
+mod busy;
 mod crash;
+mod early_flush;
 mod likes;
 mod loss;
 mod pause;
+mod stop;
 mod support;
 mod support_works;
 mod writers;
