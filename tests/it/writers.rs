@@ -105,7 +105,7 @@ impl Client {
         match self.store.as_ref()?.write(NOTES, ops, &self.clock, Duration::from_secs(5)).await {
             Ok((_, written)) => Some(written),
             Err(StoreError::Unreachable { .. }) => None,
-            Err(error) if error.to_string().contains("LOADING") => None,
+            Err(error) if error.to_string().contains("BusyLoading") => None,
             Err(error) => panic!("a like failed: {error}"),
         }
     }
