@@ -79,6 +79,14 @@ impl Writer {
 
     /// How many rows a commit of this chunk would send.
     pub async fn would_write(&mut self, chunk: Chunk) -> Result<u64, SinkError> {
+        match self.count_differing(chunk.clone()).await {
+            // The server may have ended a session that had nothing to do for long.
+            Err(error) if error.is_transient() => self.count_differing(chunk).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn count_differing(&mut self, chunk: Chunk) -> Result<u64, SinkError> {
         let target_type = self.lease.partition.target_type;
         self.session
             .with(move |conn| {
