@@ -96,6 +96,7 @@ pub async fn run(
 ) -> RunReport {
     let started_at = Utc::now();
     let run = Run { context, id: uuid::Uuid::now_v7().to_string(), extent, progress, stop };
+    let mut ledger = true;
     let partitions = match ready(context).await {
         Ok(store) => {
             let deadline = Instant::now() + lease_wait;
@@ -109,11 +110,17 @@ pub async fn run(
             }
             reports
         }
-        Err(error) => untouched(context, &error),
+        Err(error) => {
+            // Who could not be reached a moment ago is not asked to wait for a second time.
+            ledger = !matches!(error.downcast_ref(), Some(SinkError::Unreachable { .. }));
+            untouched(context, &error)
+        }
     };
     let report = RunReport::new(run.id, trigger, started_at, partitions, false);
     log(&report);
-    record(context, &report, started_at).await;
+    if ledger {
+        record(context, &report, started_at).await;
+    }
     report
 }
 
