@@ -15,6 +15,7 @@ mod crash;
 mod early_flush;
 mod likes;
 mod loss;
+mod outage;
 mod overlap;
 mod pause;
 mod stop;
