@@ -100,8 +100,8 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder) -> Part
             }
         }
     };
-    let Work { pipeline, tally, .. } = work;
-    pipeline.close().await;
+    let Work { pipeline, mut tally, .. } = work;
+    tally.retries = pipeline.close().await;
     let (outcome, error) = match outcome {
         Ok(()) => (Outcome::Done, None),
         Err(RunError::Stopped) if run.stop.is_cancelled() => (Outcome::Partial, Some(RunError::Stopped.to_string())),
