@@ -12,6 +12,7 @@
 
 mod busy;
 mod crash;
+mod deadlock;
 mod early_flush;
 mod likes;
 mod loss;

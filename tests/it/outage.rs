@@ -113,6 +113,7 @@ async fn a_mysql_that_falls_silent_in_the_middle_of_a_run() {
     assert!(took < 12 * TIMEOUT + Duration::from_secs(5), "{took:?}");
     let error = output.json()["partitions"][0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains(&format!("127.0.0.1:{}", proxy.port())) && error.contains("no answer"), "{error}");
+    assert!(output.json()["retries"].as_u64().unwrap() >= 5, "{}", output.stdout);
     assert_eq!(records(&rig).await.len(), 0, "nothing is half there");
 
     rig.tallyd(&["sync", "--json", "--wait-seconds", "30"]).await.expect_code(0);
