@@ -84,11 +84,11 @@ async fn serve(client: TcpStream, server: (String, u16), frozen: Arc<watch::Send
             () = forward(&mut back, "", &frozen) => true,
         };
         if !closed {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     } else {
         let _held = client;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
