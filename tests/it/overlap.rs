@@ -60,8 +60,8 @@ async fn no_two_runs_are_ever_on_one_partition() {
             run.output(SOON).await.expect_code(0);
         }
     }
-    let (last, number) = writers.finish().await;
-    assert!(number > 1_000, "only {number} writes");
+    let (last, sent) = writers.finish().await;
+    assert!(sent > 1_000, "only {sent} writes");
     for daemon in daemons {
         assert!(daemon.log().contains("skipped=3"), "skipped ticks are counted:\n{}", daemon.log());
         daemon.signal(Signal::TERM);

@@ -19,8 +19,8 @@ async fn sync(context: &Context) -> RunReport {
 
 /// Nobody writes any more: one last run, and both stores hold what the clients were told.
 async fn assert_all_stored(rig: &Rig, writers: Writers, at_least: u64) {
-    let (last, number) = writers.finish().await;
-    assert!(number > at_least, "only {number} writes");
+    let (last, sent) = writers.finish().await;
+    assert!(sent > at_least, "only {sent} writes");
     assert_eq!(sync(&context(rig)).await.outcome, Outcome::Done);
     same("the answers and the states", &last, &states(rig).await);
     assert_agreement(rig).await;
