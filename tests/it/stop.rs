@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::AsyncCommands;
 use sqlx::{Connection, Executor, MySqlConnection};
 
-use crate::likes::{SOON, assert_agreement, like_all, load, marks, records, store};
+use crate::likes::{SOON, assert_agreement, let_lease_run_out, like_all, load, marks, records, store};
 use crate::support::{Daemon, Rig, Signal, eventually};
 
 const CHUNK: usize = 50;
@@ -99,7 +99,8 @@ async fn a_daemon_does_not_outstay_its_grace_time() {
     assert_nothing_lost(&rig).await;
     holder.close_hard().await.unwrap();
     // The lease could not be given back.
-    rig.tallyd(&["sync", "--wait-seconds", "30"]).await.expect_code(0);
+    let_lease_run_out(&rig).await;
+    rig.tallyd(&["sync"]).await.expect_code(0);
     assert_agreement(&rig).await;
 }
 

@@ -33,7 +33,7 @@ async fn a_hundred_runs_under_full_load_store_every_write() {
     rig.migrate().await;
     let targets: Vec<_> = (1..=30).collect();
     load(&mut rig.redis.connect().await, targets.clone()).await;
-    let writers = Writers::start(&rig, 4, &targets, 25, None);
+    let writers = Writers::start(&rig, 2, &targets, 15, None);
     let context = context(&rig);
     let mut changes = 0;
     for n in 0..RUNS {
@@ -43,7 +43,7 @@ async fn a_hundred_runs_under_full_load_store_every_write() {
         assert_eq!((tally.rejected, tally.left, tally.drift), (0, 0, 0), "run {n}: {report:?}");
         changes += tally.changes;
     }
-    assert!(changes > 2_000, "there was something to do: {changes} changes");
+    assert!(changes > 5_000, "there was something to do: {changes} changes");
     assert_all_stored(&rig, writers, 10_000).await;
 }
 
@@ -60,7 +60,7 @@ async fn scripts_that_redis_forgets_fail_no_like_and_no_run() {
     let mut connection = redis.connect().await;
     let targets: Vec<_> = (1..=30).collect();
     load(&mut connection, targets.clone()).await;
-    let writers = Writers::start(&rig, 4, &targets, 25, None);
+    let writers = Writers::start(&rig, 2, &targets, 25, None);
     let context = context(&rig);
     let stop = CancellationToken::new();
     let forgetting = async {
@@ -70,7 +70,7 @@ async fn scripts_that_redis_forgets_fail_no_like_and_no_run() {
         }
     };
     let running = async {
-        for n in 0..30 {
+        for n in 0..15 {
             let report = sync(&context).await;
             assert_eq!(report.outcome, Outcome::Done, "run {n}: {report:?}");
         }
@@ -88,7 +88,7 @@ async fn a_restarted_redis_loses_no_like_and_runs_go_on() {
     rig.migrate().await;
     let targets: Vec<_> = (1..=30).collect();
     load(&mut redis.connect().await, targets.clone()).await;
-    let writers = Writers::start(&rig, 4, &targets, 25, None);
+    let writers = Writers::start(&rig, 2, &targets, 25, None);
     let context = context(&rig);
     let stop = CancellationToken::new();
     let running = async {
