@@ -23,8 +23,6 @@ pub struct Committed {
     pub rows: u64,
     /// Entries set aside.
     pub rejected: u64,
-    /// Transactions tried again.
-    pub retries: u64,
 }
 
 /// Commits the chunks of one run, over a connection of its own.
@@ -33,6 +31,7 @@ pub struct Writer {
     lease: Lease,
     run_id: String,
     vocabulary: Arc<Vocabulary>,
+    retries: u64,
 }
 
 /// Deadlocks and lost connections are over soon or not at all: five more tries within about three seconds.
@@ -49,7 +48,7 @@ impl Writer {
     /// A writer for the holder of `lease`.
     #[must_use]
     pub fn new(sink: &Sink, lease: Lease, run_id: &str, vocabulary: Arc<Vocabulary>) -> Self {
-        Self { session: sink.session(), lease, run_id: run_id.to_owned(), vocabulary }
+        Self { session: sink.session(), lease, run_id: run_id.to_owned(), vocabulary, retries: 0 }
     }
 
     /// Commits a chunk, together with its checkpoint. Doing it twice leaves the same data as doing it once.
@@ -60,7 +59,7 @@ impl Writer {
         let mut total = Committed::default();
         let mut parts = vec![Arc::new(chunk)];
         while let Some(part) = parts.pop() {
-            match self.commit_whole(&part, &mut total.retries).await {
+            match self.commit_whole(&part).await {
                 Ok(rows) => {
                     total.rows += rows;
                     total.rejected += part.rejected.len() as u64;
@@ -79,6 +78,14 @@ impl Writer {
 
     /// The record rows of a scan that a commit would send.
     pub async fn differing(&mut self, rows: Vec<RecordRow>) -> Result<Vec<RecordRow>, SinkError> {
+        match self.try_differing(rows.clone()).await {
+            // The server may have ended a session that had nothing to do for long.
+            Err(error) if error.is_transient() => self.try_differing(rows).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn try_differing(&mut self, rows: Vec<RecordRow>) -> Result<Vec<RecordRow>, SinkError> {
         let target_type = self.lease.partition.target_type;
         self.session
             .with(move |conn| {
@@ -92,12 +99,14 @@ impl Writer {
             .await
     }
 
-    /// Ends the writer's connection.
-    pub async fn close(self) {
+    /// Ends the writer's connection. Answers how many transactions it tried again, those included that failed for
+    /// good.
+    pub async fn close(self) -> u64 {
         self.session.close().await;
+        self.retries
     }
 
-    async fn commit_whole(&mut self, part: &Arc<Chunk>, retries: &mut u64) -> Result<u64, SinkError> {
+    async fn commit_whole(&mut self, part: &Arc<Chunk>) -> Result<u64, SinkError> {
         let mut delays = backoff();
         loop {
             let (lease, run_id, chunk) = (self.lease, self.run_id.clone(), part.clone());
@@ -107,7 +116,7 @@ impl Writer {
                 .await;
             match (outcome, delays.next()) {
                 (Err(error), Some(delay)) if error.is_transient() => {
-                    *retries += 1;
+                    self.retries += 1;
                     tracing::debug!(%error, partition = %lease.partition, "transaction is tried again");
                     tokio::time::sleep(delay).await;
                 }

@@ -9,10 +9,16 @@ use sqlx::{ConnectOptions, Connection, Executor, Row};
 
 use super::SinkError;
 use super::layout::Layout;
+use super::lease::LEASE_SECONDS;
 use crate::config::{MysqlConfig, SslMode};
 
 /// Locks are waited for this long, so that error 1205 comes before any time limit of ours and can be tried again.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// A session that is silent for so long is ended by the server: a process that stands still, or that the network has
+/// cut off, must not keep the row locks of its transaction for the hours that are the server's default. Its lease
+/// has run out by then, and who takes the partition over tries each chunk again for longer than the rest.
+const SILENCE: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 5);
 
 /// How to reach MySQL. Clones share it; no connection is made before one is needed.
 #[derive(Clone)]
@@ -104,8 +110,10 @@ impl Sink {
             // refused instead of bent.
             let text = format!(
                 "/* tallyd connect */ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-                 SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), innodb_lock_wait_timeout = {}",
-                LOCK_WAIT.as_secs()
+                 SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), innodb_lock_wait_timeout = {}, \
+                 wait_timeout = {}",
+                LOCK_WAIT.as_secs(),
+                SILENCE.as_secs()
             );
             mysql.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await?;
             let packet = sqlx::query("/* tallyd connect */ SELECT CAST(@@max_allowed_packet AS SIGNED)");

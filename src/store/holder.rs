@@ -72,15 +72,10 @@ impl Store {
     /// `token` if nothing was lost. Only then anything is changed.
     pub async fn check(&self, partition: Partition, mysql: Checkpoint, token: u64) -> Result<Verdict, StoreError> {
         let mut connection = self.connection.clone();
-        let (verdict, found): (String, String) = script::CHECK
-            .key(self.keys.checkpoint(partition))
-            .key(self.keys.restoring(partition))
-            .arg(mysql.token)
-            .arg(mysql.step)
-            .arg(token)
-            .invoke_async(&mut connection)
-            .await
-            .map_err(self.failed("the check of the checkpoint"))?;
+        let mut invocation = script::CHECK.key(self.keys.checkpoint(partition));
+        invocation.key(self.keys.restoring(partition)).arg(mysql.token).arg(mysql.step).arg(token);
+        let answer = script::invoke(&invocation, &mut connection).await;
+        let (verdict, found): (String, String) = answer.map_err(self.failed("the check of the checkpoint"))?;
         Ok(match verdict.as_str() {
             "ok" => {
                 Verdict::Held(Holder { store: self.clone(), partition, expected: Checkpoint::first(token), dry: false })
@@ -117,7 +112,7 @@ impl Holder {
         invocation: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
         let mut connection = self.store.connection.clone();
-        let answer: RedisResult<T> = invocation.invoke_async(&mut connection).await;
+        let answer: RedisResult<T> = script::invoke(invocation, &mut connection).await;
         answer.map_err(self.store.failed(what))
     }
 

@@ -2,7 +2,11 @@
 
 use std::sync::LazyLock;
 
-use redis::Script;
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, FromRedisValue, RedisResult, Script, ScriptInvocation, ServerErrorKind};
+
+/// Calls at most when Redis forgets the script each time.
+const CALLS: usize = 5;
 
 macro_rules! fenced {
     ($name:ident, $file:literal) => {
@@ -28,3 +32,19 @@ fenced!(DISOWN, "lua/disown.lua");
 fenced!(VERIFY, "lua/verify.lua");
 fenced!(CORRECT, "lua/correct.lua");
 fenced!(FINISH, "lua/finish.lua");
+
+/// Calls a script, loading it when Redis does not have it. The library does that once; it may be forgotten again between
+/// the loading and the call (SCRIPT FLUSH, a failover). A script that is not there has not run, so that it may be
+/// called again.
+pub(super) async fn invoke<T: FromRedisValue>(
+    invocation: &ScriptInvocation<'_>,
+    connection: &mut MultiplexedConnection,
+) -> RedisResult<T> {
+    let mut calls = 1;
+    loop {
+        match invocation.invoke_async(connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) && calls < CALLS => calls += 1,
+            outcome => return outcome,
+        }
+    }
+}

@@ -110,7 +110,7 @@ impl Store {
                 .arg(op.user.get())
                 .arg(if op.active { "1" } else { "0" });
         }
-        let answer: RedisResult<Vec<Value>> = invocation.invoke_async(&mut connection).await;
+        let answer: RedisResult<Vec<Value>> = script::invoke(&invocation, &mut connection).await;
         let mut answer = answer.map_err(self.failed(what))?.into_iter();
         let mut time = || redis::from_redis_value::<i64>(answer.next().unwrap_or(Value::Nil));
         let (redis_ms, event_ms) =

@@ -28,14 +28,8 @@ pub(super) async fn sync(run: &Run<'_>, store: &Store, partition: Partition, dea
         }
         Err(error) => return PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
     };
-    let mut report = checked(run, store, &held).await;
+    let report = checked(run, store, &held).await;
     held.release().await;
-    if report.outcome != Outcome::Done {
-        match store.backlog(partition).await {
-            Ok(backlog) => report.tally.left = backlog.dirty + backlog.inflight,
-            Err(error) => tracing::debug!(%error, "what is left could not be counted"),
-        }
-    }
     report
 }
 
@@ -100,8 +94,8 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder) -> Part
             }
         }
     };
-    let Work { pipeline, tally, .. } = work;
-    pipeline.close().await;
+    let Work { pipeline, mut tally, .. } = work;
+    tally.retries = pipeline.close().await;
     let (outcome, error) = match outcome {
         Ok(()) => (Outcome::Done, None),
         Err(RunError::Stopped) if run.stop.is_cancelled() => (Outcome::Partial, Some(RunError::Stopped.to_string())),

@@ -72,15 +72,18 @@ impl Pipeline {
         })
     }
 
-    /// Waits for what is under way, whatever becomes of it: not acked, it is done again by the next run.
-    pub(super) async fn close(mut self) {
+    /// Waits for what is under way, whatever becomes of it: not acked, it is done again by the next run. Answers how
+    /// many transactions were tried again.
+    pub(super) async fn close(mut self) -> u64 {
         while let Some(outcome) = self.next().await {
             if let Err(error) = outcome {
                 tracing::debug!(%error, "a commit beside a failed one failed as well");
             }
         }
+        let mut retries = 0;
         for writer in self.idle {
-            writer.close().await;
+            retries += writer.close().await;
         }
+        retries
     }
 }

@@ -96,25 +96,54 @@ pub async fn run(
 ) -> RunReport {
     let started_at = Utc::now();
     let run = Run { context, id: uuid::Uuid::now_v7().to_string(), extent, progress, stop };
+    let mut ledger = true;
     let partitions = match ready(context, true).await {
-        Ok(store) => {
-            let deadline = Instant::now() + lease_wait;
-            let mut reports = Vec::new();
-            for partition in context.partitions() {
-                reports.push(if stop.is_cancelled() {
-                    PartitionReport::untouched(partition, Outcome::Partial, "stopped on request".to_owned())
-                } else {
-                    partition::sync(&run, &store, partition, deadline).await
-                });
-            }
-            reports
+        Ok(store) => all(&run, store, Instant::now() + lease_wait).await,
+        Err(error) => {
+            // Who could not be reached a moment ago is not asked to wait for a second time.
+            ledger = !matches!(error.downcast_ref(), Some(SinkError::Unreachable { .. }));
+            untouched(context, &error)
         }
-        Err(error) => untouched(context, &error),
     };
     let report = RunReport::new(run.id, trigger, started_at, partitions, false);
     log(&report);
-    record(context, &report, started_at).await;
+    if ledger {
+        record(context, &report, started_at).await;
+    }
     report
+}
+
+async fn all(run: &Run<'_>, store: Store, deadline: Instant) -> Vec<PartitionReport> {
+    let mut store = Some(store);
+    let mut reports = Vec::new();
+    for partition in run.context.partitions() {
+        if run.stop.is_cancelled() {
+            let error = "stopped on request".to_owned();
+            reports.push(PartitionReport::untouched(partition, Outcome::Partial, error));
+            continue;
+        }
+        let connected = match store.take() {
+            Some(store) => Ok(store),
+            None => run.context.store().await,
+        };
+        let mut report = match &connected {
+            Ok(store) => partition::sync(run, store, partition, deadline).await,
+            Err(error) => PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
+        };
+        // A connection on which nothing comes any more never recovers: after a failure another takes its place.
+        store = match connected {
+            Ok(_) if report.outcome == Outcome::Failed => run.context.store().await.ok(),
+            connected => connected.ok(),
+        };
+        if let (Outcome::Partial | Outcome::Failed | Outcome::Refused, Some(store)) = (report.outcome, &store) {
+            match store.backlog(partition).await {
+                Ok(backlog) => report.tally.left = backlog.dirty + backlog.inflight,
+                Err(error) => tracing::debug!(%error, "what is left could not be counted"),
+            }
+        }
+        reports.push(report);
+    }
+    reports
 }
 
 /// Says what a run would write, and changes nothing.

@@ -195,7 +195,6 @@ impl Work<'_> {
         let Pending { changes, targets, acked, bad_changes, bad_targets } = pending;
         self.tally.rows_written += committed.rows;
         self.tally.rejected += committed.rejected;
-        self.tally.retries += committed.retries;
         failpoint::hit("before_ack");
         if !(changes.is_empty() && bad_changes.is_empty() && targets.is_empty()) {
             let first = self.holder.ack(&changes, &bad_changes, &targets, acked).await?;

@@ -10,6 +10,20 @@
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing outside this crate can use what is here")]
 
+mod busy;
+mod crash;
+mod deadlock;
+mod early_flush;
+mod likes;
+mod loss;
+mod outage;
+mod overlap;
+mod pause;
+mod secrets;
+mod stop;
 mod support;
 mod support_works;
+mod survival;
 mod syncing;
+mod under_load;
+mod writers;

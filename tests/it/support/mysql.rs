@@ -130,6 +130,7 @@ impl PrivateMysql {
         let template = tokio::task::spawn_blocking(template).await.unwrap();
         let prepare = |home: &Path, port: u16| {
             copy(&template, &home.join("data"));
+            fs::create_dir(home.join("tmp")).unwrap();
             let mut args = arguments(home, port);
             args.extend(options.iter().map(ToString::to_string));
             args
@@ -189,6 +190,8 @@ fn arguments(home: &Path, port: u16) -> Vec<String> {
     .into();
     args.push(format!("--port={port}"));
     args.push(format!("--datadir={}", home.join("data").display()));
+    // A server that starts removes all temporary tables there, those of its neighbours included.
+    args.push(format!("--tmpdir={}", home.join("tmp").display()));
     args.extend(as_root());
     args
 }

@@ -25,6 +25,10 @@ pub struct RedisAt {
 }
 
 impl RedisAt {
+    pub fn at(url: String) -> Self {
+        Self { url }
+    }
+
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -37,3 +37,12 @@ pub fn skipped(test: &str, why: &str) {
         file.write_all(line.as_bytes()).unwrap();
     }
 }
+
+/// Whether the binary has its failpoints; where it has not, the test counts as skipped.
+#[track_caller]
+pub fn failpoints() -> bool {
+    if !cfg!(feature = "failpoints") {
+        skipped(&this_test(), "needs the Cargo feature failpoints");
+    }
+    cfg!(feature = "failpoints")
+}
