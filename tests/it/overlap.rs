@@ -80,7 +80,8 @@ async fn no_two_runs_are_ever_on_one_partition() {
     assert!(without.is_empty(), "stored without a lease: {without:?}");
     let owners = number(&rig, "SELECT COUNT(DISTINCT owner) FROM ledger WHERE stepped AND target_type = 1").await;
     assert!(owners >= 3, "both daemons and a run by hand stored something, not {owners}");
-    // Who is overtaken finds its checkpoint changed, and fails: nobody did.
-    let outcomes = rig.sql("SELECT report FROM sync_run WHERE outcome <> 'done'").await;
+    // Who is overtaken finds its checkpoint changed, and fails: nobody did. (A daemon that is told to stop may have
+    // stopped in the middle of a run.)
+    let outcomes = rig.sql("SELECT report FROM sync_run WHERE outcome NOT IN ('done', 'partial')").await;
     assert!(outcomes.is_empty(), "{outcomes:?}");
 }
