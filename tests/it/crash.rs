@@ -54,6 +54,17 @@ type Rows = Vec<Vec<Option<String>>>;
 async fn undisturbed(backlog: Backlog) -> Rows {
     let rig = start(backlog).await;
     rig.tallyd(&["sync"]).await.expect_code(0);
+    let old = rig
+        .sql(
+            "SELECT target_id, status, YEAR(create_time), YEAR(update_time) FROM interaction_record \
+             WHERE target_type = 1 AND target_id <= 2 AND interaction_type = 1 AND user_id = 101 ORDER BY target_id",
+        )
+        .await;
+    let old: Vec<Vec<_>> = old.iter().map(|row| row.iter().flatten().map(String::as_str).collect()).collect();
+    if backlog == Backlog::Mixed {
+        // The first time stays; the newer event time wins.
+        assert_eq!(old, [["1", "0", "2020", "2023"], ["2", "0", "2020", "2033"]]);
+    }
     rows(&rig, false).await
 }
 
