@@ -48,7 +48,12 @@ async fn deadlocks_with_direct_writes_and_a_second_daemon_are_tried_again() {
         direct.push(tokio::spawn(write_directly(rig.db.connect().await, task, stop.clone())));
     }
     let (begun, mut by_hand) = (Instant::now(), String::new());
-    while begun.elapsed() < HOW_LONG {
+    let met = |log: &str| log.lines().filter(|line| line.contains("tried again") && line.contains("1213")).count();
+    // Longer only where the machine is too slow for a single one.
+    while begun.elapsed() < HOW_LONG
+        || (met(&by_hand) + daemons.iter().map(|daemon| met(&daemon.log())).sum::<usize>() == 0
+            && begun.elapsed() < 6 * HOW_LONG)
+    {
         by_hand.push_str(&rig.tallyd_with(&["sync", "--now"], &debug).await.stderr);
     }
     stop.cancel();
@@ -72,7 +77,7 @@ async fn deadlocks_with_direct_writes_and_a_second_daemon_are_tried_again() {
     rig.tallyd(&["sync"]).await.expect_code(0);
     assert_eq!(marks(&rig).await, [""; 0]);
 
-    let ours = logs.lines().filter(|line| line.contains("tried again") && line.contains("1213")).count();
+    let ours = met(&logs);
     eprintln!("error 1213: {ours} times in a sync, {deadlocks_of_others} times in a direct write");
     assert!(ours > 0, "no transaction of a sync met a deadlock");
     // A chunk is tried six times. When that is not enough, its run ends, says why, and leaves it to the next.

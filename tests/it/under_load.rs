@@ -32,9 +32,9 @@ async fn a_hundred_runs_under_full_load_store_every_write() {
     // Chunks cut through targets, so that two transactions write the same count.
     let rig = Rig::start("sync.batch_rows = 70").await;
     rig.migrate().await;
-    let targets: Vec<_> = (1..=30).collect();
+    let targets: Vec<_> = (1..=20).collect();
     load(&mut rig.redis.connect().await, targets.clone()).await;
-    let writers = Writers::start(&rig, 2, &targets, 15, None);
+    let writers = Writers::start(&rig, 2, &targets, 10, None);
     let context = context(&rig);
     let mut changes = 0;
     for n in 0..RUNS {
