@@ -10,8 +10,10 @@ mod facts;
 mod layout;
 mod lease;
 mod ledger;
+mod reads;
 mod schema;
 mod session;
+mod sessions;
 mod sizing;
 mod upsert;
 
@@ -21,4 +23,6 @@ pub use facts::{PartitionRow, ServerFacts};
 pub use layout::Layout;
 pub use lease::{LEASE_SECONDS, Lease, Taken};
 pub use ledger::RunRow;
+pub use reads::UserPlace;
 pub use session::{Session, Sink};
+pub use sessions::{Borrowed, Sessions};

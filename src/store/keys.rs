@@ -111,6 +111,18 @@ impl Keys {
         self.of_partition("restoring", partition, "")
     }
 
+    /// String with a TTL: who is loading a target.
+    #[must_use]
+    pub fn load_lock(self, target_type: u16, target: Id) -> String {
+        self.of_target("lock", target_type, target)
+    }
+
+    /// String with a TTL: a viewer was counted.
+    #[must_use]
+    pub fn viewer_lock(self, counter: &str, target_type: u16, target: Id, viewer: &str) -> String {
+        format!("{}:{viewer}", self.of_target(&format!("lock:{counter}"), target_type, target))
+    }
+
     /// A pattern for SCAN that every target key of the partition matches, besides others: see [`Keys::parse`].
     #[must_use]
     pub fn target_pattern(self, partition: Partition) -> String {

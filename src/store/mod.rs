@@ -3,10 +3,12 @@
 //! A lease holder works through [`Holder`], whose every script first compares the checkpoint; writers use
 //! [`Store::write`]. Nothing here knows MySQL.
 
+mod ask;
 mod connect;
 mod error;
 mod holder;
 pub mod keys;
+mod load;
 mod mark;
 mod peek;
 mod read;
@@ -15,9 +17,11 @@ mod script;
 mod verify;
 mod write;
 
+pub use ask::{Known, Viewed};
 pub use error::StoreError;
 pub use holder::{Acked, Claim, Holder, Marks, Verdict};
 pub use keys::Keys;
+pub use load::{Loader, Loading, Merged};
 pub use mark::BadMark;
 pub use peek::{Backlog, ServerFacts};
 pub use read::ChangePage;

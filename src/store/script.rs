@@ -18,6 +18,14 @@ macro_rules! fenced {
 pub(super) static CHECK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/check.lua")));
 pub(super) static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/write.lua")));
 
+pub(super) static VIEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/view.lua")));
+pub(super) static LOAD_BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load_begin.lua")));
+pub(super) static LOAD_RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load_release.lua")));
+pub(super) static LOAD_PAGE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/load_guard.lua"), include_str!("lua/load_page.lua"))));
+pub(super) static LOAD_END: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/load_guard.lua"), include_str!("lua/load_end.lua"))));
+
 /// As text: a script inside MULTI is sent whole, for EVALSHA there does not reload itself.
 pub(super) const STEP: &str = concat!(include_str!("lua/fence.lua"), include_str!("lua/step.lua"));
 

@@ -68,7 +68,7 @@ impl EventClock {
         Some((after(seen.event_ms, seen.event_at), after(seen.redis_ms, seen.redis_at)))
     }
 
-    fn saw(&self, redis_ms: i64, event_ms: i64) {
+    pub(super) fn saw(&self, redis_ms: i64, event_ms: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let older = seen.filter(|s| after(s.event_ms, s.event_at) > event_ms);
@@ -91,15 +91,9 @@ impl Store {
     ) -> Result<(i64, Vec<Written>), StoreError> {
         let what = "the write script";
         let mut connection = self.connection.clone();
-        if clock.now().is_none() {
-            let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
-            let (seconds, micros) = time.map_err(self.failed("TIME"))?;
-            clock.saw(seconds * 1000 + micros / 1000, 0);
-        }
-        let (event_ms, redis_ms) = clock.now().unwrap_or_default();
-        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let (deadline, floor) = self.times(clock, patience).await?;
         let mut invocation = script::WRITE.key(self.keys.dirty(partition));
-        invocation.key(self.keys.changes(partition)).arg(redis_ms.saturating_add(patience_ms)).arg(event_ms);
+        invocation.key(self.keys.changes(partition)).arg(deadline).arg(floor);
         for op in ops {
             let name = self.name(op.interaction);
             invocation
@@ -117,6 +111,19 @@ impl Store {
             time().and_then(|redis_ms| Ok((redis_ms, time()?))).map_err(|e| self.failed(what)(e.into()))?;
         clock.saw(redis_ms, event_ms);
         Ok((event_ms, answer.map(written).collect()))
+    }
+
+    /// The deadline of a call in Redis' time, and the greatest event time that may have been given; both Unix ms.
+    pub(super) async fn times(&self, clock: &EventClock, patience: Duration) -> Result<(i64, i64), StoreError> {
+        if clock.now().is_none() {
+            let mut connection = self.connection.clone();
+            let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
+            let (seconds, micros) = time.map_err(self.failed("TIME"))?;
+            clock.saw(seconds * 1000 + micros / 1000, 0);
+        }
+        let (event_ms, redis_ms) = clock.now().unwrap_or_default();
+        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        Ok((redis_ms.saturating_add(patience_ms), event_ms))
     }
 }
 

@@ -1,0 +1,100 @@
+//! The connection to Redis that requests share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::store::{Store, StoreError};
+use crate::sync::Context;
+
+/// How soon a connection is tried again, and how far that grows.
+const SOON: Duration = Duration::from_millis(50);
+const LATE: Duration = Duration::from_secs(1);
+
+/// What a request finds.
+#[derive(Clone)]
+enum State {
+    /// Nothing is known yet.
+    Connecting,
+    Up(u64, Store),
+    Down(Arc<str>),
+}
+
+/// Keeps one connection. Nobody but its own task waits for a server that is away.
+#[derive(Clone)]
+pub(super) struct Link {
+    state: watch::Receiver<State>,
+    broken: Arc<(Notify, std::sync::atomic::AtomicU64)>,
+    patience: Duration,
+    _task: Arc<DropGuard>,
+}
+
+impl Link {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        let stop = CancellationToken::new();
+        let (sender, state) = watch::channel(State::Connecting);
+        let broken: Arc<(Notify, std::sync::atomic::AtomicU64)> = Arc::default();
+        let patience = context.config.redis.timeout;
+        let task = stop.clone().run_until_cancelled_owned(keep(context, sender, broken.clone()));
+        tokio::spawn(task);
+        Self { state, broken, patience, _task: Arc::new(stop.drop_guard()) }
+    }
+
+    /// The connection; at the very start waits for the first attempt.
+    pub(super) async fn store(&self) -> Result<(u64, Store), String> {
+        let mut state = self.state.clone();
+        let wait = state.wait_for(|state| !matches!(state, State::Connecting));
+        if let Ok(Err(error)) = tokio::time::timeout(self.patience, wait).await {
+            return Err(error.to_string());
+        }
+        let state = state.borrow().clone();
+        match state {
+            State::Up(number, store) => Ok((number, store)),
+            State::Down(error) => Err(error.to_string()),
+            State::Connecting => Err("the connection to Redis is being made".to_owned()),
+        }
+    }
+
+    /// Says that a call on the connection of this number got no answer: it is replaced, for a half-open socket never
+    /// recovers by itself.
+    pub(super) fn report(&self, number: u64, error: &StoreError) {
+        if matches!(error, StoreError::Unreachable { .. }) {
+            self.broken.1.fetch_max(number, std::sync::atomic::Ordering::AcqRel);
+            self.broken.0.notify_one();
+        }
+    }
+}
+
+async fn keep(context: Arc<Context>, state: watch::Sender<State>, broken: Arc<(Notify, std::sync::atomic::AtomicU64)>) {
+    let patience = context.config.redis.timeout;
+    let mut number = 0;
+    let mut pause = SOON;
+    loop {
+        let connect = Store::connect(&context.config.redis, context.vocabulary.clone(), patience);
+        let connected = tokio::time::timeout(patience * 2, connect).await;
+        let error = match connected {
+            Ok(Ok(store)) => {
+                number += 1;
+                pause = SOON;
+                if matches!(*state.borrow(), State::Down(_)) {
+                    tracing::info!("Redis is back");
+                }
+                state.send_replace(State::Up(number, store));
+                while broken.1.load(std::sync::atomic::Ordering::Acquire) < number {
+                    broken.0.notified().await;
+                }
+                "a call got no answer; connecting anew".to_owned()
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no connection in time".to_owned(),
+        };
+        if !matches!(*state.borrow(), State::Down(_)) {
+            tracing::warn!("Redis is away: {error}");
+        }
+        state.send_replace(State::Down(error.into()));
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LATE);
+    }
+}

@@ -1,0 +1,160 @@
+//! What the write API offers: recording, asking, and loading what is asked for.
+//!
+//! It stands above both stores, because a target that Redis does not hold is loaded from MySQL on first use. It knows
+//! nothing of HTTP.
+
+mod ask;
+mod link;
+mod load;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use self::link::Link;
+use crate::model::Id;
+use crate::sink::{Sessions, SinkError};
+use crate::store::{EventClock, Store, StoreError};
+use crate::sync::Context;
+
+/// After how long it is worth asking again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A state to set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateOp {
+    /// Code of an interaction of kind `state`.
+    pub interaction: u16,
+    /// Code of a target type.
+    pub target_type: u16,
+    /// The target.
+    pub target: Id,
+    /// The user.
+    pub user: Id,
+    /// Whether the state becomes active.
+    pub active: bool,
+}
+
+/// What a write answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Whether the state was another before.
+    pub changed: bool,
+    /// Whether it is active now.
+    pub active: bool,
+    /// The count now, where it is known.
+    pub count: Option<i64>,
+}
+
+/// A question: the count of an interaction with a target, and the state of one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Code of an interaction.
+    pub interaction: u16,
+    /// Code of a target type.
+    pub target_type: u16,
+    /// The target.
+    pub target: Id,
+    /// The user whose state is asked for, too; only with an interaction of kind `state`.
+    pub user: Option<Id>,
+}
+
+/// What a user acted on, newest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserPage {
+    /// At most as many as were asked for.
+    pub targets: Vec<UserTarget>,
+    /// Whether there are more after the last one.
+    pub more: bool,
+    /// Everything that was written before is in here.
+    pub as_of: DateTime<Utc>,
+}
+
+/// One target that a user acted on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserTarget {
+    /// Code of the target type.
+    pub target_type: u16,
+    /// The target.
+    pub target: Id,
+    /// When the user acted.
+    pub at: DateTime<Utc>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LiveError {
+    /// A server that is needed is away. Nothing was acknowledged; the same may be asked again.
+    #[error("{reason}")]
+    Unavailable {
+        /// What is away, and why.
+        reason: String,
+        /// After how long it is worth asking again.
+        retry_after: Duration,
+    },
+    /// A key holds what it should not.
+    #[error("{0}")]
+    Content(String),
+}
+
+impl LiveError {
+    fn unavailable(reason: String) -> Self {
+        Self::Unavailable { reason, retry_after: RETRY_AFTER }
+    }
+}
+
+/// The live data. Clones share it.
+#[derive(Clone)]
+pub struct Live {
+    context: Arc<Context>,
+    link: Link,
+    sessions: Sessions,
+    clock: Arc<EventClock>,
+}
+
+impl Live {
+    /// Starts to connect, and does not wait for it. Within a tokio runtime.
+    #[must_use]
+    pub fn new(context: Arc<Context>) -> Self {
+        let sessions = Sessions::new(&context.sink, context.config.mysql.max_connections as usize);
+        Self { link: Link::new(context.clone()), sessions, clock: Arc::default(), context }
+    }
+
+    /// Whether writes can be accepted: Redis answers, and the schema, if MySQL can be asked for it, is current. The
+    /// reason if not.
+    pub async fn ready(&self) -> Result<(), String> {
+        let (number, store) = self.link.store().await?;
+        store.ping().await.map_err(|error| self.failed(number, &error).to_string())?;
+        let mut borrowed = match self.sessions.borrow().await {
+            Ok(borrowed) => borrowed,
+            Err(error) => return away_is_no_reason(&error),
+        };
+        let schema = borrowed.session.require_schema().await;
+        borrowed.give_back();
+        schema.map_or_else(|error| away_is_no_reason(&error), |_| Ok(()))
+    }
+
+    fn patience(&self) -> Duration {
+        self.context.config.redis.timeout
+    }
+
+    async fn store(&self) -> Result<(u64, Store), LiveError> {
+        self.link.store().await.map_err(LiveError::unavailable)
+    }
+
+    /// Turns an error of a call on the connection of this number into ours.
+    fn failed(&self, number: u64, error: &StoreError) -> LiveError {
+        self.link.report(number, error);
+        LiveError::unavailable(error.to_string())
+    }
+}
+
+/// Writes go on while MySQL is away.
+fn away_is_no_reason(error: &SinkError) -> Result<(), String> {
+    match error {
+        SinkError::Schema { .. } => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
