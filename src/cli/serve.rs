@@ -1,13 +1,25 @@
 //! `tallyd serve`: wiring, and nothing else.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Exit;
+use crate::admin::{self, Admin};
+use crate::api;
+use crate::http::Listener;
+use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::sink::SinkError;
 use crate::sync::{Alarm, Context, Driver, Trigger};
+
+/// How long the start waits for MySQL to say how old its schema is.
+const SCHEMA: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -21,10 +33,6 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
-    if !args.no_api {
-        eprintln!("tallyd: this version has no write API yet: start it with --no-api");
-        return Ok(Exit::Usage);
-    }
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
     tracing::info!(
@@ -34,41 +42,95 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         mysql = context.config.mysql.address(),
         "tallyd starts"
     );
-    require_schema(&context).await?;
-    let context = Arc::new(context);
-    let grace = context.config.serve.grace;
-    if args.no_schedule {
-        stop.cancelled().await;
+    let (api_config, admin_config) = (context.config.api.clone(), context.config.admin.clone());
+    let admin_listener = Listener::bind("admin", admin_config.listen).await?;
+    let api_listener = if args.no_api { None } else { Some(Listener::bind("api", api_config.listen).await?) };
+    if let Some(schema) = stop.run_until_cancelled(Box::pin(require_schema(&context))).await {
+        schema?;
+    }
+    if stop.is_cancelled() {
         return Ok(Exit::Done);
     }
-    let mut alarm = Alarm::start().await?;
-    let driver = Driver::start(&context, &stop);
-    let waker = driver.waker.clone();
-    alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
 
-    stop.cancelled().await;
-    tracing::info!(grace_seconds = grace.as_secs(), "tallyd stops: a run under way ends between two chunks");
-    let ended = async {
-        alarm.stop().await;
-        driver.join().await;
+    let context = Arc::new(context);
+    let grace = context.config.serve.grace;
+    let metrics = Metrics::new(&context.vocabulary, &api::CALLS);
+    let live = Live::new(context.clone());
+    let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, &stop);
+    let waker = driver.waker.clone();
+    let mut alarm = Alarm::start().await?;
+    if !args.no_schedule {
+        let waker = waker.clone();
+        alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
+    }
+
+    let admin = Admin {
+        context: context.clone(),
+        live: live.clone(),
+        metrics: metrics.clone(),
+        waker,
+        started: Instant::now(),
     };
+    let at_work = TaskTracker::new();
+    let router = admin::router(admin, admin_config.tokens, &at_work);
+    let admin = tokio::spawn(admin_listener.serve(router, stop.clone(), at_work));
+    let api = api_listener.map(|listener| {
+        let at_work = TaskTracker::new();
+        let router = api::router(live, context.vocabulary.clone(), api_config.tokens, &metrics, &at_work);
+        tokio::spawn(listener.serve(router, stop.clone(), at_work))
+    });
+
+    tell_systemd(NotifyState::Ready);
+    stop.cancelled().await;
+    tell_systemd(NotifyState::Stopping);
+    tracing::info!(grace_seconds = grace.as_secs(), "tallyd stops: requests end, a run under way between two chunks");
+    let ended = async {
+        let listeners = async {
+            for listener in [Some(admin), api].into_iter().flatten() {
+                if let Err(error) = listener.await {
+                    tracing::error!(%error, "a listener ended badly");
+                }
+            }
+        };
+        let schedules = async {
+            alarm.stop().await;
+            driver.join().await;
+        };
+        tokio::join!(listeners, schedules);
+    };
+    Ok(within(grace, ended).await)
+}
+
+/// Nothing happens where nobody listens.
+fn tell_systemd(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "systemd could not be told");
+    }
+}
+
+async fn within(grace: Duration, ended: impl Future<Output = ()>) -> Exit {
     if tokio::time::timeout(grace, ended).await.is_err() {
-        tracing::error!("tallyd stops with a run under way: it did not end within serve.grace_seconds");
-        return Ok(Exit::Failed);
+        tracing::error!("tallyd stops with work under way: it did not end within serve.grace_seconds");
+        return Exit::Failed;
     }
     tracing::info!("tallyd has stopped");
-    Ok(Exit::Done)
+    Exit::Done
 }
 
 /// An old schema ends the start; a server that is away does not: runs fail, say why, and are tried again.
 async fn require_schema(context: &Context) -> anyhow::Result<()> {
-    let mut session = context.sink.session();
-    match session.require_schema().await {
-        Err(error @ SinkError::Schema(_)) => return Err(error.into()),
-        Err(error) => tracing::warn!("{error}"),
-        Ok(_) => {}
+    let look = async {
+        let mut session = context.sink.session();
+        let found = session.require_schema().await;
+        session.close().await;
+        found
+    };
+    match tokio::time::timeout(SCHEMA, look).await {
+        Ok(Err(error @ SinkError::Schema { .. })) => return Err(error.into()),
+        Ok(Err(error)) => tracing::warn!("{error}"),
+        Ok(Ok(_)) => {}
+        Err(_) => tracing::warn!("MySQL did not answer within {} s; the schema is not known yet", SCHEMA.as_secs()),
     }
-    session.close().await;
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Every trigger wakes the same idempotent function. Two runs of one process never overlap, for there is one loop;
 //! two of different processes do not, for there is the lease. A tick that finds a run under way is skipped and
-//! counted: what it would have copied, the next run copies.
+//! counted: what it would have copied, the next run copies. Somebody who asks for a run by name is not skipped: the
+//! next run that starts is his.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::progress::Progress;
 use super::report::{Outcome, Trigger};
-use super::run::{Context, Extent, run};
+use super::request::{Requests, Ticket};
+use super::run::{Context, Extent, new_run_id, run_as};
+use crate::metrics::SyncMetrics;
 use crate::sink::LEASE_SECONDS;
 use crate::store::{Store, StoreError};
 
@@ -29,8 +32,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Waker {
     sender: mpsc::Sender<Trigger>,
+    requests: Arc<Requests>,
     running: Arc<AtomicBool>,
     skipped: Arc<AtomicU64>,
+    metrics: SyncMetrics,
 }
 
 impl Waker {
@@ -38,8 +43,16 @@ impl Waker {
     pub fn wake(&self, trigger: Trigger) {
         if self.running.load(Ordering::Acquire) || self.sender.try_send(trigger).is_err() {
             let skipped = self.skipped.fetch_add(1, Ordering::Relaxed) + 1;
+            self.metrics.skipped();
             tracing::info!(trigger = trigger.as_str(), skipped, "skipped: a run is under way");
         }
+    }
+
+    /// Asks for a run that starts from now on. It is never skipped: when a run is under way, it comes after that.
+    /// `None` when the driver is stopping.
+    #[must_use]
+    pub fn request(&self) -> Option<Ticket> {
+        self.requests.ask()
     }
 
     /// How many wakings were skipped.
@@ -57,16 +70,22 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the loop, with a run at once: what a crash has left is finished first.
+    /// Starts the loop. When it is `automatic`, a run starts at once, so that what a crash has left is finished first,
+    /// and the backlog may start others; else runs start only when asked for.
     #[must_use]
-    pub fn start(context: &Arc<Context>, stop: &CancellationToken) -> Self {
+    pub fn start(context: &Arc<Context>, metrics: SyncMetrics, automatic: bool, stop: &CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(1);
-        let waker = Waker { sender, running: Arc::default(), skipped: Arc::default() };
+        let requests = Arc::default();
+        let waker = Waker { sender, requests, running: Arc::default(), skipped: Arc::default(), metrics };
         let (outcomes, last) = watch::channel(None);
-        waker.wake(Trigger::Start);
-        let drive = drive(context.clone(), receiver, waker.running.clone(), outcomes, stop.clone());
-        let backlog = watch_backlog(context.clone(), waker.clone(), last, stop.clone());
-        Self { waker, tasks: vec![tokio::spawn(drive), tokio::spawn(backlog)] }
+        if automatic {
+            waker.wake(Trigger::Start);
+        }
+        let mut tasks = vec![tokio::spawn(drive(context.clone(), receiver, waker.clone(), outcomes, stop.clone()))];
+        if automatic {
+            tasks.push(tokio::spawn(watch_backlog(context.clone(), waker.clone(), last, stop.clone())));
+        }
+        Self { waker, tasks }
     }
 
     /// Waits until a run under way has stopped between two chunks and everything is given back.
@@ -82,21 +101,35 @@ impl Driver {
 async fn drive(
     context: Arc<Context>,
     mut wakings: mpsc::Receiver<Trigger>,
-    running: Arc<AtomicBool>,
+    waker: Waker,
     outcomes: watch::Sender<Option<Outcome>>,
     stop: CancellationToken,
 ) {
     loop {
-        let trigger = tokio::select! {
-            () = stop.cancelled() => return,
-            trigger = wakings.recv() => trigger,
+        let woken_by = tokio::select! {
+            () = stop.cancelled() => break,
+            Some(trigger) = wakings.recv() => Some(trigger),
+            () = waker.requests.arrived() => None,
         };
-        let Some(trigger) = trigger else { return };
-        running.store(true, Ordering::Release);
-        let report = run(&context, trigger, Extent::Changed, LEASE_WAIT, &Progress::default(), &stop).await;
-        running.store(false, Ordering::Release);
+        // Nothing is read yet, so that this run answers a request, whoever woke it.
+        let request = waker.requests.take();
+        let (trigger, run_id) = match (&request, woken_by) {
+            (Some(request), _) => (Trigger::Api, request.run_id.clone()),
+            (None, Some(trigger)) => (trigger, new_run_id()),
+            // An earlier run has answered it.
+            (None, None) => continue,
+        };
+        waker.running.store(true, Ordering::Release);
+        let progress = Progress::default();
+        let report = run_as(run_id, &context, trigger, Extent::Changed, LEASE_WAIT, &progress, &stop).await;
+        waker.running.store(false, Ordering::Release);
+        waker.metrics.ended(&report);
         outcomes.send_replace(Some(report.outcome));
+        if let Some(request) = request {
+            request.answer(report);
+        }
     }
+    waker.requests.close();
 }
 
 /// Wakes the driver when the backlog has grown to `sync.early_flush_changes`.
@@ -138,7 +171,7 @@ async fn pending(context: &Context, store: &mut Option<Store>) -> Result<u64, St
     };
     let mut pending = 0;
     for partition in context.partitions() {
-        pending += store.pending_changes(partition).await?;
+        pending += store.pending(partition).await?;
     }
     Ok(pending)
 }

@@ -6,8 +6,10 @@
 
 #![allow(dead_code, unused_imports, reason = "a helper is complete before the last of its methods has a caller")]
 
+mod connection;
 mod daemon;
 mod home;
+mod http;
 mod monitor;
 mod mysql;
 mod process;
@@ -18,11 +20,13 @@ mod server;
 mod skip;
 mod wait;
 
+pub use connection::Connection;
 pub use daemon::{Daemon, Output};
 pub use home::{new_home, sweep};
+pub use http::{Http, Reply, Served};
 pub use monitor::Command;
 pub use mysql::{DatabaseAt, Db, PrivateMysql, create_database};
-pub use process::{bound, is_alive};
+pub use process::{Process, bound, is_alive};
 pub use proxy::Proxy;
 pub use redis::{PrivateRedis, Redis, RedisAt};
 pub use rig::Rig;

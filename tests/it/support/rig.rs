@@ -11,6 +11,7 @@ use url::Url;
 
 use super::daemon::{Daemon, Output};
 use super::home::new_home;
+use super::http::Served;
 use super::mysql::{DatabaseAt, Db, create_database};
 use super::process::bound;
 use super::redis::{Redis, RedisAt};
@@ -40,12 +41,18 @@ impl Rig {
         rig
     }
 
-    /// Writes the configuration anew: the two URLs, then `extra`. Dotted keys (`redis.timeout_ms = 50`) and arrays of
-    /// tables go there; TOML lets no one open `[redis]` or `[mysql]` a second time.
+    /// Writes the configuration anew: the two URLs, free ports to listen on, then `extra`. Dotted keys
+    /// (`redis.timeout_ms = 50`, `api.listen = …`) and arrays of tables go there; TOML lets no one open `[redis]`,
+    /// `[mysql]`, `[api]` or `[admin]` a second time.
     pub fn configure(&self, extra: &str) {
         let redis = self.section("redis", self.redis.url());
         let mysql = self.section("mysql", &self.db.url);
-        fs::write(self.config(), format!("{redis}{mysql}{extra}\n")).unwrap();
+        let free = |section: &str| {
+            let key = format!("{section}.listen");
+            if extra.contains(&key) { String::new() } else { format!("{key} = \"127.0.0.1:0\"\n") }
+        };
+        let (api, admin) = (free("api"), free("admin"));
+        fs::write(self.config(), format!("{redis}{mysql}{api}{admin}{extra}\n")).unwrap();
     }
 
     /// A password in the URL goes into a file, as in production.
@@ -82,11 +89,24 @@ impl Rig {
 
     /// Starts `tallyd --config … args` in the background.
     pub fn spawn(&self, args: &[&str], env: &[(&str, &str)]) -> Daemon {
+        let mut command = self.command(args);
+        command.envs(env.iter().copied());
+        Daemon::start(&format!("tallyd {}", args.join(" ")), command)
+    }
+
+    /// `tallyd --config … args`, not yet started.
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = bound(env!("CARGO_BIN_EXE_tallyd"));
         command.arg("--config").arg(self.config()).args(args).current_dir(self.dir());
         forget_own_settings(&mut command);
-        command.envs(env.iter().copied());
-        Daemon::start(&format!("tallyd {}", args.join(" ")), command)
+        command
+    }
+
+    /// Migrates, starts `tallyd serve args`, and waits until it listens.
+    pub async fn serve(&self, args: &[&str]) -> Served {
+        self.migrate().await;
+        let daemon = self.spawn(&[&["serve"], args].concat(), &[]);
+        Served::by(daemon, !args.contains(&"--no-api")).await
     }
 
     /// Brings the schema up to date.
