@@ -15,19 +15,21 @@ use crate::config::{LogConfig, LogFormat};
 /// Libraries that report at `info` what only their own authors want to know.
 const NOISY: [&str; 3] = ["redis", "sqlx", "tokio_cron_scheduler"];
 
-/// Starts logging for the whole process; once only.
-///
-/// `$RUST_LOG` decides what is logged, when it is set, and else `log.level`, with the noisy libraries at `warn`.
-pub fn init(log: &LogConfig) -> anyhow::Result<()> {
+/// What is to be logged: `$RUST_LOG` decides, when it is set, and else `log.level`, with the noisy libraries at `warn`.
+pub fn filter(log: &LogConfig) -> anyhow::Result<EnvFilter> {
     let rust_log = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
-    let filter = filter(&log.level, rust_log.as_deref())?;
+    filter_of(&log.level, rust_log.as_deref())
+}
+
+/// Starts logging for the whole process; once only.
+pub fn init(log: &LogConfig, filter: EnvFilter) -> anyhow::Result<()> {
     let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     subscriber(log.format, filter, colour, io::stderr)
         .try_init()
         .map_err(|error| anyhow!("cannot start logging: {error}"))
 }
 
-fn filter(level: &str, rust_log: Option<&str>) -> anyhow::Result<EnvFilter> {
+fn filter_of(level: &str, rust_log: Option<&str>) -> anyhow::Result<EnvFilter> {
     match rust_log {
         Some(text) => EnvFilter::builder().parse(text).context("$RUST_LOG is no list of log directives"),
         None => EnvFilter::builder().parse(quietened(level)).context("log.level is no list of log directives"),
@@ -80,7 +82,7 @@ mod tests {
     fn logged(format: LogFormat, level: &str, rust_log: Option<&str>) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let subscriber = subscriber(format, filter(level, rust_log).unwrap(), false, move || writer.clone());
+        let subscriber = subscriber(format, filter_of(level, rust_log).unwrap(), false, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!("ours at debug");
             tracing::info!(rows = 7, "ours at info");
@@ -121,6 +123,6 @@ mod tests {
         assert_eq!(messages("info,sqlx=info", None), [false, true, true, true]);
         assert_eq!(messages("error", Some("trace")), [true, true, true, true]);
         assert_eq!(messages("trace", Some("tallyd=info")), [false, true, false, false]);
-        assert!(filter("info", Some("tallyd=loud")).is_err());
+        assert!(filter_of("info", Some("tallyd=loud")).is_err());
     }
 }

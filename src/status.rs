@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::model::Partition;
-use crate::sink::PartitionRow;
+use crate::sink::{PartitionRow, SinkError};
 use crate::store::{Backlog, StoreError};
 use crate::sync::Context;
 
@@ -49,9 +49,9 @@ pub struct RedisStatus {
 /// MySQL, as seen now.
 #[derive(Debug, Serialize)]
 pub struct MysqlStatus {
-    /// Whether it answers and has the schema.
+    /// Whether it answers.
     pub up: bool,
-    /// Why it does not.
+    /// Why it does not, or why what it holds cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -135,7 +135,10 @@ pub async fn gather(context: &Context) -> Status {
         },
         reconcile: ReconcileStatus { last: None },
         last_runs: mysql.as_ref().map_or(&[][..], |mysql| &mysql.runs).iter().filter_map(|run| raw(run)).collect(),
-        mysql: MysqlStatus { up: mysql.is_ok(), error: mysql.err().map(|error| format!("{error:#}")) },
+        mysql: MysqlStatus {
+            up: !matches!(mysql, Err(SinkError::Unreachable { .. })),
+            error: mysql.err().map(|error| error.to_string()),
+        },
     }
 }
 
@@ -179,7 +182,7 @@ fn redis_error(redis: Result<&Vec<Result<Backlog, String>>, &StoreError>) -> Opt
     }
 }
 
-async fn ask_mysql(context: &Context) -> anyhow::Result<Mysql> {
+async fn ask_mysql(context: &Context) -> Result<Mysql, SinkError> {
     let mut session = context.sink.session();
     session.require_schema().await?;
     let partitions = session.partitions().await?;

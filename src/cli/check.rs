@@ -1,7 +1,7 @@
 //! `tallyd check`
 
-use super::Exit;
-use crate::check::{Level, check};
+use super::{Exit, output};
+use crate::check::{Level, Report, check};
 use crate::sync::Context;
 
 #[derive(Debug, clap::Args)]
@@ -14,19 +14,23 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let report = check(&context).await;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::json(&report)?
     } else {
-        for finding in &report.findings {
-            let level = match finding.level {
-                Level::Ok => "ok  ",
-                Level::Warn => "warn",
-                Level::Fail => "FAIL",
-            };
-            println!("{level}  {}: {}", finding.name, finding.detail);
-            if let Some(fix) = &finding.fix {
-                println!("      mend it: {fix}");
-            }
-        }
-    }
+        output::result(text(&report))?
+    };
     Ok(if report.ok { Exit::Done } else { Exit::Failed })
+}
+
+fn text(report: &Report) -> String {
+    let mut lines = Vec::new();
+    for finding in &report.findings {
+        let level = match finding.level {
+            Level::Ok => "ok  ",
+            Level::Warn => "warn",
+            Level::Fail => "FAIL",
+        };
+        lines.push(format!("{level}  {}: {}", finding.name, finding.detail));
+        lines.extend(finding.fix.iter().map(|fix| format!("      mend it: {fix}")));
+    }
+    lines.join("\n")
 }

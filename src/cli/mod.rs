@@ -4,15 +4,18 @@ mod check;
 mod completions;
 mod exit;
 mod migrate;
+mod output;
 mod progress;
 mod serve;
 mod status;
 mod sync;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 pub use exit::Exit;
 
@@ -51,38 +54,43 @@ enum Command {
 /// Runs a command, and answers the exit code of the process.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
-    let command = match cli.command {
-        Command::Completions(args) => return completions::run(&args).into(),
-        command => command,
+    let outcome = match cli.command {
+        Command::Completions(args) => completions::run(&args),
+        command => match configuration(cli.config.as_deref()) {
+            Ok((config, filter)) => start(config, filter).and_then(|(context, runtime)| {
+                let outcome = runtime.block_on(dispatch(command, context));
+                // What a hung server still holds up is not waited for.
+                runtime.shutdown_background();
+                outcome
+            }),
+            Err(error) => {
+                output::note(format_args!("tallyd: {error:#}"));
+                Ok(Exit::Configuration)
+            }
+        },
     };
-    let config = match config::load(cli.config.as_deref()) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("tallyd: {error}");
-            return Exit::Configuration.into();
-        }
-    };
-    let outcome = start(config).and_then(|(context, runtime)| {
-        let outcome = runtime.block_on(dispatch(command, context));
-        // What a hung server still holds up is not waited for.
-        runtime.shutdown_background();
-        outcome
-    });
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            eprintln!("tallyd: {error:#}");
-            Exit::Failed.into()
-        }
-    }
+    outcome
+        .unwrap_or_else(|error| {
+            output::note(format_args!("tallyd: {error:#}"));
+            Exit::Failed
+        })
+        .into()
 }
 
-fn start(config: Config) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
+/// All that is configured: the file with the variables over it, and `$RUST_LOG`.
+fn configuration(file: Option<&Path>) -> anyhow::Result<(Config, EnvFilter)> {
+    // Its text holds its cause.
+    let config = config::load(file).map_err(|error| anyhow!("{error}"))?;
+    let filter = logging::filter(&config.log)?;
+    Ok((config, filter))
+}
+
+fn start(config: Config, filter: EnvFilter) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
     // Both TLS users, redis and sqlx, take this one; two of them in one process would panic.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         anyhow::bail!("a TLS provider was installed already");
     }
-    logging::init(&config.log)?;
+    logging::init(&config.log, filter)?;
     tracing::debug!(file = %config.file.display(), "configuration");
     let runtime = tokio::runtime::Runtime::new()?;
     Ok((Context::new(config), runtime))
@@ -90,12 +98,12 @@ fn start(config: Config) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
 
 async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
     match command {
-        Command::Serve(args) => serve::run(args, context).await,
+        Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Sync(args) => sync::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
         Command::Check(args) => check::run(args, context).await,
         Command::Migrate => migrate::run(&context).await,
-        Command::Completions(args) => Ok(completions::run(&args)),
+        Command::Completions(args) => completions::run(&args),
     }
 }
 

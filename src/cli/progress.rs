@@ -5,20 +5,23 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::output;
 use crate::sync::Progress;
 
 /// How often a bar moves.
 const BAR: Duration = Duration::from_millis(100);
-/// How often a line is printed.
+/// How often a line is printed, if there is something new to say.
 const LINE: Duration = Duration::from_secs(5);
 
 /// Shows how far a run has got, until the future is dropped.
 pub(super) async fn show(progress: &Progress) -> std::convert::Infallible {
     if !std::io::stderr().is_terminal() {
+        let mut said = (0, 0);
         loop {
             tokio::time::sleep(LINE).await;
-            let (done, total) = progress.read();
-            eprintln!("{done} of {total} marks copied");
+            if let Some(line) = news(&mut said, progress.read()) {
+                output::note(line);
+            }
         }
     }
     let bar = ProgressBar::new(0);
@@ -35,10 +38,29 @@ pub(super) async fn show(progress: &Progress) -> std::convert::Infallible {
     }
 }
 
+/// A line, unless the last one said the same.
+fn news(said: &mut (u64, u64), now: (u64, u64)) -> Option<String> {
+    let (done, total) = now;
+    (std::mem::replace(said, now) != now).then(|| format!("{done} of {total} marks copied"))
+}
+
 struct Clear(ProgressBar);
 
 impl Drop for Clear {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_have_not_moved_are_not_repeated() {
+        let mut said = (0, 0);
+        let lines = [(0, 0), (0, 7), (0, 7), (3, 7), (3, 7), (3, 9)].map(|now| news(&mut said, now));
+        let lines: Vec<_> = lines.iter().map(|line| line.as_deref().unwrap_or_default()).collect();
+        assert_eq!(lines, ["", "0 of 7 marks copied", "", "3 of 7 marks copied", "", "3 of 9 marks copied"]);
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, progress, serve};
-use crate::model::Id;
-use crate::sync::{Context, Extent, Outcome, Progress, RunReport, Trigger, dry_run, run as sync_run};
+use super::{Exit, output, progress, serve};
+use crate::model::{Id, Vocabulary};
+use crate::sync::{Context, Extent, Outcome, PartitionReport, Progress, RunReport, Trigger, dry_run, run as sync_run};
 
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -41,7 +41,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let extent = match target.as_deref().map(|text| parse_target(&context, text)) {
         Some(Ok((target_type, target))) => Extent::Target(target_type, target),
         Some(Err(problem)) => {
-            eprintln!("tallyd: --target {}: {problem}", target.unwrap_or_default());
+            output::note(format_args!("tallyd: --target {}: {problem}", target.unwrap_or_default()));
             return Ok(Exit::Usage);
         }
         None if full => Extent::All,
@@ -60,10 +60,10 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         }
     };
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::json(&report)?
     } else {
-        print(&context, &report);
-    }
+        output::result(text(&context.vocabulary, &report))?
+    };
     Ok(exit(&report))
 }
 
@@ -84,31 +84,69 @@ fn exit(report: &RunReport) -> Exit {
     }
 }
 
-fn print(context: &Context, report: &RunReport) {
+fn text(vocabulary: &Vocabulary, report: &RunReport) -> String {
     let t = &report.tally;
     let seconds = Duration::from_millis(report.duration_ms).as_secs_f64();
-    let verb = if report.dry_run { "would write" } else { "wrote" };
-    println!(
-        "{} in {seconds:.1} s: {} changes on {} targets, {verb} {} rows",
+    let (wrote, set) = if report.dry_run { ("would write", "would be set") } else { ("wrote", "set") };
+    let mut lines = vec![format!(
+        "{} in {seconds:.1} s: {} on {}, {wrote} {}",
         report.outcome.as_str(),
-        t.changes,
-        t.targets,
-        t.rows_written
-    );
-    for (count, what) in [
-        (t.rejected, "entries set aside in sync_rejected"),
-        (t.drift, "counts disagreed with their states"),
-        (t.left, "targets left"),
-    ] {
-        if count > 0 {
-            println!("{count} {what}");
-        }
+        counted(t.changes, "change", "changes"),
+        counted(t.targets, "target", "targets"),
+        counted(t.rows_written, "row", "rows"),
+    )];
+    if t.rejected > 0 {
+        lines.push(format!("{} {set} aside in sync_rejected", counted(t.rejected, "entry", "entries")));
+    }
+    if t.drift > 0 {
+        lines.push(counted(t.drift, "count disagreed with its states", "counts disagreed with their states"));
+    }
+    if t.left > 0 {
+        lines.push(counted(t.left, "target left", "targets left"));
     }
     for partition in &report.partitions {
         if let Some(error) = &partition.error {
-            let name =
-                context.vocabulary.targets.iter().find(|t| t.code == partition.target_type).map_or("", |t| &t.name);
-            println!("{name} ({}/{}) {}: {error}", partition.target_type, partition.shard, partition.outcome.as_str());
+            let name = vocabulary.targets.iter().find(|t| t.code == partition.target_type).map_or("", |t| &t.name);
+            let PartitionReport { target_type, shard, outcome, .. } = partition;
+            lines.push(format!("{name} ({target_type}/{shard}) {}: {error}", outcome.as_str()));
         }
+    }
+    lines.join("\n")
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Partition, TargetType};
+    use crate::sync::Tally;
+
+    fn told(tally: Tally, error: Option<&str>, dry_run: bool) -> String {
+        let targets = vec![TargetType { name: "note".into(), code: 1 }];
+        let partition = Partition { target_type: 1, shard: 0 };
+        let mut partition = PartitionReport::untouched(partition, Outcome::Partial, String::new());
+        (partition.tally, partition.error) = (tally, error.map(str::to_owned));
+        let mut report = RunReport::new("0199".into(), Trigger::Command, chrono::Utc::now(), vec![partition], dry_run);
+        report.duration_ms = 1234;
+        text(&Vocabulary { targets, interactions: vec![] }, &report)
+    }
+
+    #[test]
+    fn figures_are_told_in_singular_and_plural() {
+        let all = |n| Tally { targets: n, changes: n, rows_written: n, rejected: n, left: n, drift: n, retries: n };
+        assert_eq!(
+            told(all(1), Some("stopped on request"), false),
+            "partial in 1.2 s: 1 change on 1 target, wrote 1 row\n1 entry set aside in sync_rejected\n\
+             1 count disagreed with its states\n1 target left\nnote (1/0) partial: stopped on request"
+        );
+        assert_eq!(
+            told(all(2), None, true),
+            "partial in 1.2 s: 2 changes on 2 targets, would write 2 rows\n\
+             2 entries would be set aside in sync_rejected\n2 counts disagreed with their states\n2 targets left"
+        );
+        assert_eq!(told(all(0), None, false), "partial in 1.2 s: 0 changes on 0 targets, wrote 0 rows");
     }
 }

@@ -26,9 +26,17 @@ pub enum SinkError {
     /// The lease has another owner by now: nothing was committed.
     #[error("the lease has another owner by now, so that nothing was committed")]
     LeaseLost,
-    /// The schema is not what this version needs.
+    /// The schema is not what this version needs: nothing can be synced until it is mended.
+    #[error("{problem}; {fix}")]
+    Schema {
+        /// What is wrong with it.
+        problem: String,
+        /// What mends it.
+        fix: String,
+    },
+    /// What should not happen: a mistake of this program, or a value that only it writes.
     #[error("{0}")]
-    Schema(String),
+    Internal(String),
 }
 
 impl SinkError {
@@ -52,7 +60,7 @@ impl SinkError {
             // 1213 deadlock, 1205 lock wait timeout, 1020 row changed since it was read, 1040 and 1203 too many
             // connections, 1053 shutdown, 1927 connection killed, 4031 idle connection closed.
             Self::Refused { number, .. } => matches!(number, 1020 | 1040 | 1053 | 1203 | 1205 | 1213 | 1927 | 4031),
-            Self::LeaseLost | Self::Schema(_) => false,
+            Self::LeaseLost | Self::Schema { .. } | Self::Internal(_) => false,
         }
     }
 

@@ -18,6 +18,8 @@ pub struct PartitionRow {
     pub checkpoint: String,
     /// The owner of a lease that has not run out.
     pub lease_owner: Option<String>,
+    /// The greatest event time committed, Unix milliseconds; 0 before the first.
+    pub last_event_ms: i64,
 }
 
 /// What the server says of itself.
@@ -45,14 +47,19 @@ impl Session {
     /// Every partition that ever had an owner.
     pub async fn partitions(&mut self) -> Result<Vec<PartitionRow>, SinkError> {
         let select = "/* tallyd status */ SELECT target_type, shard, checkpoint, \
-             IF(lease_until > UTC_TIMESTAMP(3), lease_owner, NULL) FROM sync_partition ORDER BY target_type, shard";
+             IF(lease_until > UTC_TIMESTAMP(3), lease_owner, NULL), last_event_ms FROM sync_partition ORDER BY target_type, shard";
         self.with(move |conn| {
             Box::pin(async move {
                 let failed = conn.failed();
                 let rows = conn.mysql.fetch_all(select).await.map_err(&failed)?;
                 let read = |row: &sqlx::mysql::MySqlRow| -> Result<PartitionRow, sqlx::Error> {
                     let partition = Partition { target_type: row.try_get(0)?, shard: row.try_get(1)? };
-                    Ok(PartitionRow { partition, checkpoint: row.try_get(2)?, lease_owner: row.try_get(3)? })
+                    Ok(PartitionRow {
+                        partition,
+                        checkpoint: row.try_get(2)?,
+                        lease_owner: row.try_get(3)?,
+                        last_event_ms: row.try_get(4)?,
+                    })
                 };
                 rows.iter().map(|row| read(row).map_err(&failed)).collect()
             })
@@ -114,7 +121,7 @@ impl Session {
                 let row = conn.mysql.fetch_one(select).await.map_err(&failed)?;
                 let cipher = conn.mysql.fetch_optional(cipher).await.map_err(&failed)?;
                 let binlog = conn.mysql.fetch_all(binlog).await.map_err(&failed)?;
-                let (layout, time_digits) = (conn.layout, conn.time_digits);
+                let (layout, time_digits) = (conn.layout.clone().ok(), conn.time_digits);
                 let read = || -> Result<ServerFacts, sqlx::Error> {
                     let variables = binlog.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
                     let mut variables: HashMap<String, String> = variables.collect::<Result<_, sqlx::Error>>()?;

@@ -1,0 +1,127 @@
+//! What Redis says.
+
+use super::{Clock, Finding, Level, bad, is_loopback, ok};
+use crate::config::{Config, RedisAddress};
+use crate::store::ServerFacts;
+use crate::sync::Context;
+
+/// From so many percent of `maxmemory` on, it is time to act.
+const NEARLY_FULL: u128 = 90;
+
+/// What was found.
+pub(super) struct Looked {
+    pub(super) clock: Option<Clock>,
+    pub(super) findings: Vec<Finding>,
+}
+
+pub(super) async fn look(context: &Context) -> Looked {
+    let facts = match context.store().await {
+        Ok(store) => store.server_facts().await,
+        Err(error) => Err(error),
+    };
+    match facts {
+        Ok(facts) => Looked { clock: Some(Clock::says(facts.now_ms)), findings: findings(&facts, &context.config) },
+        Err(error) => {
+            let fix = "start Redis, or correct redis.url, redis.username and redis.password_file";
+            Looked { clock: None, findings: vec![bad("redis connection", Level::Fail, error.to_string(), fix)] }
+        }
+    }
+}
+
+fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
+    let mut findings = vec![ok("redis connection", config.redis.url_redacted.clone())];
+    let version: Vec<u32> = facts.version.split('.').filter_map(|part| part.parse().ok()).collect();
+    findings.push(if version.first().is_some_and(|&major| major >= 6) {
+        ok("redis version", facts.version.clone())
+    } else {
+        let detail = format!("{}: the scripts need Redis 6 or newer", facts.version);
+        bad("redis version", Level::Fail, detail, "upgrade Redis")
+    });
+    findings.push(if facts.role == "master" {
+        ok("redis role", "master")
+    } else {
+        let detail = format!("this server is a replica ({}): it refuses writes, and lags", facts.role);
+        bad("redis role", Level::Fail, detail, "point redis.url at the master")
+    });
+    findings.push(eviction(facts));
+    findings.push(memory(facts));
+    if facts.append_only {
+        findings.push(ok("redis persistence", "the append-only file is on"));
+    } else {
+        findings.push(bad(
+            "redis persistence",
+            Level::Warn,
+            "no append-only file: a crash of Redis loses every write since its last snapshot that is not synced yet",
+            "redis-cli CONFIG SET appendonly yes, and the same in redis.conf",
+        ));
+    }
+    let remote = |address: &RedisAddress| matches!(address, RedisAddress::Tcp { host, .. } if !is_loopback(host));
+    if !config.redis.tls && config.redis.password.is_some() && config.redis.addresses.iter().any(remote) {
+        let detail = "the password crosses the network unencrypted";
+        findings.push(bad("redis encryption", Level::Warn, detail, "use rediss:// in redis.url"));
+    }
+    findings
+}
+
+fn eviction(facts: &ServerFacts) -> Finding {
+    let policy = &facts.eviction_policy;
+    if policy.starts_with("allkeys-") {
+        return bad(
+            "redis eviction",
+            Level::Fail,
+            format!("maxmemory-policy is {policy}: Redis may throw away marks and states that MySQL does not have yet"),
+            "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+        );
+    }
+    ok("redis eviction", format!("maxmemory-policy is {policy}"))
+}
+
+fn memory(facts: &ServerFacts) -> Finding {
+    const NAME: &str = "redis memory";
+    let ServerFacts { used_memory: used, max_memory: limit, eviction_policy: policy, .. } = facts;
+    if *limit == 0 {
+        return ok(NAME, format!("{used} bytes used, no limit (maxmemory is 0)"));
+    }
+    let percent = u128::from(*used) * 100 / u128::from(*limit);
+    let detail = format!("{used} of {limit} bytes used, {percent} % of maxmemory");
+    if percent < NEARLY_FULL {
+        return ok(NAME, detail);
+    }
+    let fix = "give Redis more memory (redis-cli CONFIG SET maxmemory, and the same in redis.conf), or fewer keys";
+    if policy != "noeviction" {
+        let detail =
+            format!("{detail}: at the limit, Redis throws keys away ({policy}), and writes fail when it cannot");
+        return bad(NAME, Level::Warn, detail, fix);
+    }
+    if percent < 100 {
+        return bad(NAME, Level::Warn, format!("{detail}: at the limit, every write fails with OOM"), fix);
+    }
+    bad(NAME, Level::Fail, format!("{detail}: every write fails with OOM"), fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_warned_of_from_ninety_percent_on() {
+        let found = |used_memory, max_memory, policy: &str| {
+            let (version, role) = ("7.2.0".into(), "master".into());
+            let eviction_policy = policy.into();
+            let append_only = true;
+            memory(&ServerFacts { version, role, eviction_policy, max_memory, used_memory, append_only, now_ms: 0 })
+        };
+        for (used, limit, level) in [
+            (u64::MAX, 0, Level::Ok),
+            (899, 1000, Level::Ok),
+            (900, 1000, Level::Warn),
+            (999, 1000, Level::Warn),
+            (1000, 1000, Level::Fail),
+            (u64::MAX, 1, Level::Fail),
+        ] {
+            assert_eq!(found(used, limit, "noeviction").level, level, "{used} of {limit}");
+        }
+        assert!(found(5, 0, "noeviction").detail.contains("no limit"));
+        assert_eq!(found(1000, 1000, "volatile-lru").level, Level::Warn, "keys go before writes fail");
+    }
+}
