@@ -168,8 +168,10 @@ mod tests {
         assert_eq!((mysql.user.as_str(), mysql.password.as_ref().unwrap().expose()), ("tally", "p@ss"));
         assert_eq!((mysql.ssl_mode, mysql.address().as_str()), (SslMode::VerifyIdentity, "db.example:3307/likes"));
         assert_eq!(resolve("mysql://u@[::1]/d", None).unwrap().address(), "[::1]:3306/d");
-        let socket = resolve("mysql://u@localhost/d?socket=%2Frun%2Fmysqld.sock", None).unwrap();
-        assert_eq!(socket.address(), "/run/mysqld.sock/d");
+        for socket in ["%2Frun%2Fmysqld.sock", "/run/mysqld.sock"] {
+            let socket = resolve(&format!("mysql://u@localhost/d?socket={socket}"), None).unwrap();
+            assert_eq!(socket.address(), "/run/mysqld.sock/d");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl ServerUrl {
         if url.fragment().is_some() {
             return Err(bad("has a # in it, which means nothing here".into()));
         }
-        if url.query().is_some_and(|query| query.contains(['@', '/'])) {
+        if url.query().is_some_and(|query| query.contains('@')) {
             return Err(bad("has a ? in an odd place".into()));
         }
         let decode = |part: &str, what: &str| {

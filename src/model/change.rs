@@ -65,6 +65,8 @@ pub enum Reason {
     StateMissing,
     /// The state is neither `1` nor `0`, or its key is not a hash.
     BadState,
+    /// The count of a counter is not a whole number from 0.
+    BadCount,
     /// The event time is not a time that MySQL can hold.
     BadTime,
     /// The mark is not of the form that the protocol gives it.
@@ -82,6 +84,7 @@ impl Reason {
         match self {
             Self::StateMissing => "state_missing",
             Self::BadState => "bad_state",
+            Self::BadCount => "bad_count",
             Self::BadTime => "bad_time",
             Self::Malformed => "malformed",
             Self::UnknownInteraction => "unknown_interaction",

@@ -23,6 +23,18 @@ pub struct Committed {
     pub rows: u64,
     /// Entries set aside.
     pub rejected: u64,
+    /// Record rows that say something else than a scan, and stay: their event time is later than the scan.
+    pub kept: u64,
+}
+
+impl Committed {
+    /// Adds another.
+    pub fn add(&mut self, other: Self) {
+        let Self { rows, rejected, kept } = other;
+        self.rows += rows;
+        self.rejected += rejected;
+        self.kept += kept;
+    }
 }
 
 /// Commits the chunks of one run, over a connection of its own.
@@ -60,9 +72,9 @@ impl Writer {
         let mut parts = vec![Arc::new(chunk)];
         while let Some(part) = parts.pop() {
             match self.commit_whole(&part).await {
-                Ok(rows) => {
-                    total.rows += rows;
-                    total.rejected += part.rejected.len() as u64;
+                Ok((rows, kept)) => {
+                    total.add(Committed { rows, rejected: part.rejected.len() as u64, kept });
+                    self.tell_kept(kept);
                 }
                 Err(error) if error.is_of_a_row() => match halves(Arc::unwrap_or_clone(part)) {
                     Halves::Two(first, second) => parts.extend([Arc::new(second), Arc::new(first)]),
@@ -90,7 +102,7 @@ impl Writer {
         self.session
             .with(move |conn| {
                 Box::pin(async move {
-                    let mut differing = conn.differing(target_type, &rows).await?;
+                    let (mut differing, _) = conn.differing(target_type, &rows).await?;
                     let journaled = conn.journaled(target_type, &differing).await?;
                     differing.retain(|row| !journaled.contains(&key(row)));
                     Ok(differing)
@@ -106,7 +118,14 @@ impl Writer {
         self.retries
     }
 
-    async fn commit_whole(&mut self, part: &Arc<Chunk>) -> Result<u64, SinkError> {
+    fn tell_kept(&self, kept: u64) {
+        if kept > 0 {
+            let partition = self.lease.partition;
+            tracing::warn!(%partition, kept, "record rows differ from their scanned states, and stay: they are later");
+        }
+    }
+
+    async fn commit_whole(&mut self, part: &Arc<Chunk>) -> Result<(u64, u64), SinkError> {
         let mut delays = backoff();
         loop {
             let (lease, run_id, chunk) = (self.lease, self.run_id.clone(), part.clone());
@@ -185,10 +204,13 @@ fn halves(mut chunk: Chunk) -> Halves {
 }
 
 impl Conn {
-    /// The rows of a scan that say something else than MySQL.
-    async fn differing(&mut self, target_type: u16, rows: &[RecordRow]) -> Result<Vec<RecordRow>, SinkError> {
+    /// The rows of a scan that say something else than MySQL, and how many more do, but are older than what is there.
+    async fn differing(&mut self, target_type: u16, rows: &[RecordRow]) -> Result<(Vec<RecordRow>, u64), SinkError> {
         let held = self.held_records(target_type, rows, false).await?;
-        Ok(rows.iter().filter(|row| Held::differs(held.get(&key(row)), row)).copied().collect())
+        let differing = rows.iter().filter(|row| Held::differs(held.get(&key(row)), row)).copied();
+        let later = |row: &RecordRow| held.get(&key(row)).is_some_and(|held| held.update_ms > row.at_ms);
+        let (kept, newer): (Vec<RecordRow>, Vec<RecordRow>) = differing.partition(later);
+        Ok((newer, kept.len() as u64))
     }
 
     /// What `update_time` counts in, where that is more than a millisecond. Event times are cut to it before they are
@@ -198,14 +220,17 @@ impl Conn {
         Some(10_i64.pow(missing))
     }
 
-    /// Answers how many rows were sent.
-    async fn transact(&mut self, lease: Lease, run_id: &str, chunk: &Chunk) -> Result<u64, SinkError> {
+    /// Answers how many rows were sent, and how many differ and stay.
+    async fn transact(&mut self, lease: Lease, run_id: &str, chunk: &Chunk) -> Result<(u64, u64), SinkError> {
         let failed = self.failed();
         let layout = self.layout()?;
         let target_type = lease.partition.target_type;
-        let mut records = match chunk.source {
-            Source::Changes => Cow::Borrowed(&chunk.records),
-            Source::Scan => Cow::Owned(self.differing(target_type, &chunk.records).await?),
+        let (mut records, kept) = match chunk.source {
+            Source::Changes => (Cow::Borrowed(&chunk.records), 0),
+            Source::Scan => {
+                let (records, kept) = self.differing(target_type, &chunk.records).await?;
+                (Cow::Owned(records), kept)
+            }
         };
         self.mysql.execute("/* tallyd sync.commit */ START TRANSACTION").await.map_err(&failed)?;
         if let Some(unit) = self.time_unit_ms() {
@@ -238,7 +263,7 @@ impl Conn {
         };
         self.store_checkpoint(lease, chunk.checkpoint, last_event_ms).await?;
         self.mysql.execute("/* tallyd sync.commit */ COMMIT").await.map_err(&failed)?;
-        Ok((records.len() + chunk.counts.len()) as u64)
+        Ok(((records.len() + chunk.counts.len()) as u64, kept))
     }
 
     /// The last statement of every transaction. Two connections may commit at once: the checkpoint only advances.

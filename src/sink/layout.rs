@@ -4,8 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Executor, MySqlConnection, Row};
 
-const RECORD_KEY: [&str; 4] = ["target_type", "target_id", "interaction_type", "user_id"];
-const COUNT_KEY: [&str; 3] = ["target_type", "target_id", "interaction_type"];
+/// The columns that tell a row of a table, which a unique key has to be on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RowKey {
+    pub(super) table: &'static str,
+    pub(super) columns: &'static [&'static str],
+}
+
+const RECORDS: RowKey =
+    RowKey { table: "interaction_record", columns: &["target_type", "target_id", "interaction_type", "user_id"] };
+const COUNTS: RowKey =
+    RowKey { table: "interaction_count", columns: &["target_type", "target_id", "interaction_type"] };
 
 /// What the indexes of `interaction_record` allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,8 +27,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Asks the server. `None` when a table is missing or has no unique key on the columns that tell a row.
-    pub(super) async fn of(mysql: &mut MySqlConnection) -> Result<Option<Self>, sqlx::Error> {
+    /// Asks the server. The keys that are missing, if any is, be it with its table.
+    pub(super) async fn of(mysql: &mut MySqlConnection) -> Result<Result<Self, Vec<RowKey>>, sqlx::Error> {
         let rows = mysql
             .fetch_all(
                 "/* tallyd layout */ SELECT CAST(table_name AS CHAR), CAST(index_name AS CHAR), \
@@ -37,19 +46,21 @@ impl Layout {
         Ok(Self::from_indexes(&indexes))
     }
 
-    fn from_indexes(indexes: &Indexes) -> Option<Self> {
+    fn from_indexes(indexes: &Indexes) -> Result<Self, Vec<RowKey>> {
         let of = |table: &'static str| indexes.iter().filter(move |((t, _), _)| t == table).map(|(_, index)| index);
         let is = |columns: &[String], key: &[&str]| {
             columns.len() == key.len()
                 && columns.iter().map(String::as_str).collect::<BTreeSet<_>>() == key.iter().copied().collect()
         };
-        of("interaction_count").find(|(unique, columns)| *unique && is(columns, &COUNT_KEY))?;
-        let keys: Vec<_> =
-            of("interaction_record").filter(|(unique, columns)| *unique && is(columns, &RECORD_KEY)).collect();
-        let user_first = keys.iter().all(|(_, columns)| columns.first().is_some_and(|column| column == "user_id"));
-        let by_target = of("interaction_record")
+        let keys = |key: &RowKey| of(key.table).filter(|(unique, columns)| *unique && is(columns, key.columns));
+        let missing: Vec<_> = [RECORDS, COUNTS].into_iter().filter(|key| keys(key).next().is_none()).collect();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        let user_first = keys(&RECORDS).all(|(_, columns)| columns.first().is_some_and(|column| column == "user_id"));
+        let by_target = of(RECORDS.table)
             .any(|(_, columns)| columns.get(..2).is_some_and(|lead| is(lead, &["target_type", "target_id"])));
-        (!keys.is_empty()).then_some(Self { by_target, user_first })
+        Ok(Self { by_target, user_first })
     }
 }
 
@@ -60,8 +71,8 @@ type Indexes = BTreeMap<(String, String), (bool, Vec<String>)>;
 mod tests {
     use super::*;
 
-    fn layout(record: &[(bool, &[&str])], count: &[(bool, &[&str])]) -> Option<Layout> {
-        let tables = [("interaction_record", record), ("interaction_count", count)];
+    fn layout(record: &[(bool, &[&str])], count: &[(bool, &[&str])]) -> Result<Layout, Vec<RowKey>> {
+        let tables = [(RECORDS.table, record), (COUNTS.table, count)];
         let all = tables.iter().flat_map(|(table, indexes)| {
             indexes.iter().enumerate().map(|(n, (unique, columns))| {
                 let columns = columns.iter().map(ToString::to_string).collect();
@@ -73,15 +84,20 @@ mod tests {
 
     #[test]
     fn the_older_layout_is_told_from_ours_and_from_what_cannot_be_written_to() {
-        let count: &[(bool, &[&str])] = &[(true, &COUNT_KEY)];
-        let ours = layout(&[(true, &RECORD_KEY), (false, &["user_id", "interaction_type"])], count);
-        assert_eq!(ours, Some(Layout { by_target: true, user_first: false }));
+        let count: &[(bool, &[&str])] = &[(true, COUNTS.columns)];
+        let ours = layout(&[(true, RECORDS.columns), (false, &["user_id", "interaction_type"])], count);
+        assert_eq!(ours, Ok(Layout { by_target: true, user_first: false }));
         let old_key: &[&str] = &["user_id", "target_type", "target_id", "interaction_type"];
         let old = layout(&[(true, &["id"]), (true, old_key)], count);
-        assert_eq!(old, Some(Layout { by_target: false, user_first: true }));
+        assert_eq!(old, Ok(Layout { by_target: false, user_first: true }));
         let helped = layout(&[(true, &["id"]), (true, old_key), (false, &["target_id", "target_type"])], count);
-        assert_eq!(helped, Some(Layout { by_target: true, user_first: true }));
-        assert_eq!(layout(&[(true, &["id"]), (false, old_key)], count), None, "nothing keeps rows unique");
-        assert_eq!(layout(&[(true, &RECORD_KEY)], &[]), None);
+        assert_eq!(helped, Ok(Layout { by_target: true, user_first: true }));
+        assert_eq!(
+            layout(&[(true, &["id"]), (false, old_key)], count),
+            Err(vec![RECORDS]),
+            "nothing keeps rows unique"
+        );
+        assert_eq!(layout(&[(true, RECORDS.columns)], &[]), Err(vec![COUNTS]));
+        assert_eq!(layout(&[], &[]), Err(vec![RECORDS, COUNTS]));
     }
 }

@@ -56,10 +56,23 @@ impl Session {
         .await
     }
 
+    /// Gives a lease back whose token was never used, and takes the token back: MySQL is older than Redis, and would
+    /// overtake it by refusing often enough.
+    pub async fn unissue_lease(&mut self, lease: Lease) -> Result<(), SinkError> {
+        let text = "/* tallyd lease.unissue */ UPDATE sync_partition \
+                    SET lease_until = NULL, lease_owner = NULL, lease_token = lease_token - 1 \
+                    WHERE target_type = ? AND shard = ? AND lease_token = ?";
+        self.end_lease(text, lease).await
+    }
+
     /// Gives a lease back, unless it is somebody else's by now.
     pub async fn release_lease(&mut self, lease: Lease) -> Result<(), SinkError> {
         let text = "/* tallyd lease.release */ UPDATE sync_partition SET lease_until = NULL, lease_owner = NULL \
                     WHERE target_type = ? AND shard = ? AND lease_token = ?";
+        self.end_lease(text, lease).await
+    }
+
+    async fn end_lease(&mut self, text: &'static str, lease: Lease) -> Result<(), SinkError> {
         self.with(move |conn| {
             Box::pin(async move {
                 let update = sqlx::query(text).bind(lease.partition.target_type).bind(lease.partition.shard);
@@ -100,7 +113,7 @@ impl Conn {
             let text: String = row.try_get(1).map_err(&failed)?;
             let checkpoint = text
                 .parse()
-                .map_err(|error| SinkError::Schema(format!("sync_partition.checkpoint of {partition}: {error}")))?;
+                .map_err(|error| SinkError::Internal(format!("sync_partition.checkpoint of {partition}: {error}")))?;
             let token = row.try_get(0).map_err(&failed)?;
             return Ok(Taken::Yes(Lease { partition, token, checkpoint }));
         }

@@ -8,7 +8,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 
 use super::SinkError;
-use super::layout::Layout;
+use super::layout::{Layout, RowKey};
 use super::lease::LEASE_SECONDS;
 use crate::config::{MysqlConfig, SslMode};
 
@@ -44,7 +44,8 @@ pub(super) struct Conn {
     /// `max_allowed_packet`, bytes.
     pub(super) max_packet: usize,
     pub(super) batch_rows: usize,
-    pub(super) layout: Option<Layout>,
+    /// The keys that are missing if it has none.
+    pub(super) layout: Result<Layout, Vec<RowKey>>,
     /// Digits after the seconds in `interaction_record.update_time`, if the table is there.
     pub(super) time_digits: Option<i64>,
     address: Arc<str>,
@@ -129,7 +130,7 @@ impl Sink {
         Ok(Conn { mysql, max_packet, batch_rows: self.batch_rows, layout, time_digits, address: self.address.clone() })
     }
 
-    async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, SinkError> {
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, SinkError> {
         tokio::time::timeout(self.timeout, work).await.map_err(|_| SinkError::Unreachable {
             address: self.address.to_string(),
             cause: format!("no answer within {} ms (mysql.timeout_ms)", self.timeout.as_millis()),

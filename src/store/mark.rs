@@ -59,6 +59,19 @@ pub(super) fn parse_change(vocabulary: &Vocabulary, raw: &[u8], value: &[u8]) ->
     }
 }
 
+/// Reads a count.
+pub(super) fn count(raw: &[u8]) -> Option<i64> {
+    std::str::from_utf8(raw).ok()?.parse().ok()
+}
+
+/// The count of a counter that cannot be copied. Those of states are counted again, and not set aside.
+pub(super) fn bad_count(vocabulary: &Vocabulary, target: Id, interaction: u16, raw: &[u8]) -> Option<Rejected> {
+    let counter = vocabulary.interaction_code(interaction).filter(|i| !i.has_states())?;
+    let detail = format!("the count is {:?}, not a whole number from 0", String::from_utf8_lossy(raw));
+    let rejected = Rejected { mark: format!("{}:{target}:0", counter.name), reason: Reason::BadCount, detail };
+    count(raw).is_none_or(|count| count < 0).then_some(rejected)
+}
+
 /// Reads one member of the dirty set.
 pub(super) fn parse_target(raw: &[u8]) -> Result<Id, BadMark> {
     let id = std::str::from_utf8(raw).ok().and_then(|text| text.parse().ok());

@@ -76,11 +76,16 @@ impl Store {
         Ok(Backlog { dirty, changes, inflight, inflight_changes, oldest_ms, now_ms, checkpoint, restoring })
     }
 
-    /// How many changes wait in a partition, claimed ones not included.
-    pub async fn pending_changes(&self, partition: Partition) -> Result<u64, StoreError> {
+    /// How much waits in a partition, claimed marks not included: changes, or targets where those are more, as with
+    /// programs that mark only targets.
+    pub async fn pending(&self, partition: Partition) -> Result<u64, StoreError> {
         let mut connection = self.connection.clone();
-        let answer = redis::cmd("HLEN").arg(self.keys.changes(partition)).query_async(&mut connection).await;
-        answer.map_err(self.failed("HLEN of the changes"))
+        let mut pipe = redis::pipe();
+        pipe.cmd("HLEN").arg(self.keys.changes(partition));
+        pipe.cmd("SCARD").arg(self.keys.dirty(partition));
+        let answer: RedisResult<(u64, u64)> = pipe.query_async(&mut connection).await;
+        let (changes, targets) = answer.map_err(self.failed("the length of the backlog"))?;
+        Ok(changes.max(targets))
     }
 
     /// What the server says of itself.

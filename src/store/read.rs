@@ -45,8 +45,8 @@ impl Kept {
 /// A page of a hash: where to go on, and fields with their values.
 pub(super) type HashPage = (u64, Vec<(Vec<u8>, Vec<u8>)>);
 
-/// The counts of one target, by interaction code; absent where not known or not a number.
-type Counts = BTreeMap<u16, i64>;
+/// The counts of one target as Redis holds them, by interaction code.
+type Counts = BTreeMap<u16, Vec<u8>>;
 
 impl Holder {
     /// One page of the changes. Acking what was read before does not disturb the scan.
@@ -146,7 +146,11 @@ impl Holder {
                 let first = &group[0];
                 let at_ms = group.iter().map(|change| change.at_ms).max().unwrap_or(first.at_ms);
                 let kept = kept.get(&(first.target, first.interaction)).copied();
-                if let Some(value) = count_value(kept, counts.get(&first.interaction).copied()) {
+                let raw = counts.get(&first.interaction);
+                let bad =
+                    raw.and_then(|raw| mark::bad_count(&self.store.vocabulary, first.target, first.interaction, raw));
+                chunk.rejected.extend(bad);
+                if let Some(value) = count_value(kept, raw.and_then(|raw| mark::count(raw))) {
                     chunk.counts.push(CountRow { target: first.target, interaction: first.interaction, value, at_ms });
                 }
             }
@@ -206,9 +210,8 @@ impl Holder {
     fn counts_of(asked: &[(u16, String)], answer: Option<RedisResult<Value>>) -> Counts {
         let values =
             answer.unwrap_or(Ok(Value::Nil)).and_then(|v| Ok(redis::from_redis_value::<Vec<Option<Vec<u8>>>>(v)?));
-        let number = |value: Option<Vec<u8>>| std::str::from_utf8(&value?).ok()?.parse().ok();
         let values = values.unwrap_or_default();
-        asked.iter().zip(values).filter_map(|((code, _), value)| Some((*code, number(value)?))).collect()
+        asked.iter().zip(values).filter_map(|((code, _), value)| Some((*code, value?))).collect()
     }
 
     pub(super) fn new_chunk(&self, source: Source) -> Chunk {

@@ -138,7 +138,7 @@ impl Holder {
             let page = Scanned {
                 item: ScanItem { cursor, ..*item },
                 states,
-                count: count.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok()),
+                count: count.as_deref().and_then(mark::count),
                 complete: kept == Kept::Full,
                 partial: kept == Kept::Partial,
                 written_meanwhile,
@@ -148,6 +148,9 @@ impl Holder {
             chunk.records.extend(page.states.iter().map(row));
             let known = page.count.is_some() || !page.states.is_empty() || item.cursor != 0;
             let counter = self.store.vocabulary.interaction_code(interaction).is_some_and(|i| !i.has_states());
+            let vocabulary = &self.store.vocabulary;
+            let bad = count.as_deref().and_then(|raw| mark::bad_count(vocabulary, target, interaction, raw));
+            chunk.rejected.extend(bad);
             let value = count_value((!counter).then_some(kept), page.count).filter(|_| cursor == 0 && known);
             chunk.counts.extend(value.map(|value| CountRow { target, interaction, value, at_ms }));
             pages.push(page);

@@ -20,7 +20,7 @@ pub(super) struct Held {
     /// Cancelled when somebody else is the owner by now.
     pub(super) lost: CancellationToken,
     done: CancellationToken,
-    renewer: JoinHandle<()>,
+    renewer: JoinHandle<Option<Session>>,
 }
 
 /// Takes the lease of `partition`, waiting for its owner until `deadline`. The owner's name when it is not to be had.
@@ -48,18 +48,32 @@ impl Held {
         Self { lease, lost, done, renewer }
     }
 
-    /// Gives the lease back.
-    pub(super) async fn release(self) {
+    /// Gives the lease back; with its token, if that was never `used`.
+    pub(super) async fn release(self, used: bool) {
+        let partition = self.lease.partition;
         self.done.cancel();
-        if let Err(error) = self.renewer.await {
-            tracing::error!(%error, partition = %self.lease.partition, "the renewal of the lease ended badly");
+        let mut session = match self.renewer.await {
+            Ok(Some(session)) => session,
+            Ok(None) => return,
+            Err(error) => return tracing::error!(%error, %partition, "the renewal of the lease ended badly"),
+        };
+        let released =
+            if used { session.release_lease(self.lease).await } else { session.unissue_lease(self.lease).await };
+        if let Err(error) = released {
+            tracing::warn!(%partition, %error, "the lease could not be given back; it runs out in {LEASE_SECONDS} s");
         }
+        session.close().await;
     }
 }
 
 /// A renewal that fails is tried again at the next time: the lease may outlive a short outage, and if it does not,
-/// no commit goes through.
-async fn renew(mut session: Session, lease: Lease, lost: CancellationToken, done: CancellationToken) {
+/// no commit goes through. Answers the session, unless the lease is lost.
+async fn renew(
+    mut session: Session,
+    lease: Lease,
+    lost: CancellationToken,
+    done: CancellationToken,
+) -> Option<Session> {
     let partition = lease.partition;
     while tokio::time::timeout(RENEW, done.cancelled()).await.is_err() {
         match session.renew_lease(lease).await {
@@ -67,13 +81,10 @@ async fn renew(mut session: Session, lease: Lease, lost: CancellationToken, done
             Err(SinkError::LeaseLost) => {
                 tracing::warn!(%partition, token = lease.token, "the lease has another owner by now; this run stops");
                 lost.cancel();
-                return;
+                return None;
             }
             Err(error) => tracing::warn!(%partition, %error, "the lease could not be renewed"),
         }
     }
-    if let Err(error) = session.release_lease(lease).await {
-        tracing::warn!(%partition, %error, "the lease could not be given back; it runs out in {LEASE_SECONDS} s");
-    }
-    session.close().await;
+    Some(session)
 }

@@ -10,7 +10,7 @@ use super::report::{Outcome, PartitionReport, Tally};
 use super::run::{Extent, Run};
 use super::work::Work;
 use crate::model::{Checkpoint, Partition};
-use crate::sink::{SinkError, Writer};
+use crate::sink::{Committed, SinkError, Writer};
 use crate::store::{Holder, Store, Verdict};
 
 /// Transactions under way at once.
@@ -28,21 +28,23 @@ pub(super) async fn sync(run: &Run<'_>, store: &Store, partition: Partition, dea
         }
         Err(error) => return PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
     };
-    let report = checked(run, store, &held).await;
-    held.release().await;
+    let (report, used) = checked(run, store, &held).await;
+    held.release(used).await;
     report
 }
 
-async fn checked(run: &Run<'_>, store: &Store, held: &Held) -> PartitionReport {
+/// Answers also whether the token of the lease was used.
+async fn checked(run: &Run<'_>, store: &Store, held: &Held) -> (PartitionReport, bool) {
     let (partition, checkpoint) = (held.lease.partition, held.lease.checkpoint);
     let refused = |error| PartitionReport::untouched(partition, Outcome::Refused, error);
-    match store.check(partition, checkpoint, held.lease.token).await {
+    let report = match store.check(partition, checkpoint, held.lease.token).await {
         Ok(Verdict::Held(holder)) => copy(run, store, held, holder).await,
         Ok(Verdict::Restoring) => refused(RESTORING.to_owned()),
         Ok(Verdict::Lost(found)) => refused(lost(&found, checkpoint)),
-        Ok(Verdict::Newer(found)) => newer(run, held, &found).await,
+        Ok(Verdict::Newer(found)) => return (newer(run, held, &found).await, false),
         Err(error) => PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
-    }
+    };
+    (report, true)
 }
 
 pub(super) fn lost(found: &str, mysql: Checkpoint) -> String {
@@ -64,7 +66,10 @@ async fn newer(run: &Run<'_>, held: &Held, found: &str) -> PartitionReport {
         Ok(()) => PartitionReport::untouched(
             partition,
             Outcome::Refused,
-            format!("Redis holds checkpoint {found}, newer than this lease ({token}): MySQL has lost writes"),
+            format!(
+                "MySQL has lost writes that Redis knows of: Redis holds checkpoint {found}, MySQL gave out lease {token} \
+                 only now; nothing was copied. Was it restored from a backup? See \"MySQL was restored\" in the README"
+            ),
         ),
         Err(error) => PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
     }
@@ -95,7 +100,11 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder) -> Part
         }
     };
     let Work { pipeline, mut tally, .. } = work;
-    tally.retries = pipeline.close().await;
+    let (Committed { rows, rejected, kept }, retries) = pipeline.close().await;
+    tally.rows_written = rows;
+    tally.rejected = rejected;
+    tally.drift += kept;
+    tally.retries = retries;
     let (outcome, error) = match outcome {
         Ok(()) => (Outcome::Done, None),
         Err(RunError::Stopped) if run.stop.is_cancelled() => (Outcome::Partial, Some(RunError::Stopped.to_string())),

@@ -36,11 +36,12 @@ struct Running {
 pub(super) struct Pipeline {
     idle: Vec<Writer>,
     running: VecDeque<Running>,
+    committed: Committed,
 }
 
 impl Pipeline {
     pub(super) fn new(writers: Vec<Writer>) -> Self {
-        Self { idle: writers, running: VecDeque::new() }
+        Self { idle: writers, running: VecDeque::new(), committed: Committed::default() }
     }
 
     /// Whether every connection has a commit under way.
@@ -50,7 +51,7 @@ impl Pipeline {
 
     /// Starts a commit on a free connection.
     pub(super) fn submit(&mut self, chunk: Chunk, pending: Pending) -> Result<(), SinkError> {
-        let none = || SinkError::Schema("a commit was handed over while no connection was free".to_owned());
+        let none = || SinkError::Internal("a commit was handed over while no connection was free".to_owned());
         let mut writer = self.idle.pop().ok_or_else(none)?;
         let commit = tokio::spawn(async move {
             let outcome = writer.commit(chunk).await;
@@ -61,20 +62,23 @@ impl Pipeline {
     }
 
     /// Waits for the oldest commit; `None` when there is none under way.
-    pub(super) async fn next(&mut self) -> Option<Result<(Pending, Committed), SinkError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Pending, SinkError>> {
         let Running { commit, pending } = self.running.pop_front()?;
         Some(match commit.await {
             Ok((writer, outcome)) => {
                 self.idle.push(writer);
-                outcome.map(|committed| (pending, committed))
+                outcome.map(|committed| {
+                    self.committed.add(committed);
+                    pending
+                })
             }
-            Err(error) => Err(SinkError::Schema(format!("a commit ended badly: {error}"))),
+            Err(error) => Err(SinkError::Internal(format!("a commit ended badly: {error}"))),
         })
     }
 
-    /// Waits for what is under way, whatever becomes of it: not acked, it is done again by the next run. Answers how
-    /// many transactions were tried again.
-    pub(super) async fn close(mut self) -> u64 {
+    /// Waits for what is under way, whatever becomes of it: not acked, it is done again by the next run. Answers what
+    /// was committed in all, and how many transactions were tried again.
+    pub(super) async fn close(mut self) -> (Committed, u64) {
         while let Some(outcome) = self.next().await {
             if let Err(error) = outcome {
                 tracing::debug!(%error, "a commit beside a failed one failed as well");
@@ -84,6 +88,6 @@ impl Pipeline {
         for writer in self.idle {
             retries += writer.close().await;
         }
-        retries
+        (self.committed, retries)
     }
 }

@@ -47,6 +47,8 @@ pub enum Trigger {
     Start,
     /// `tallyd sync`.
     Command,
+    /// `POST /sync`.
+    Api,
 }
 
 impl Trigger {
@@ -58,6 +60,7 @@ impl Trigger {
             Self::Backlog => "backlog",
             Self::Start => "start",
             Self::Command => "command",
+            Self::Api => "api",
         }
     }
 }

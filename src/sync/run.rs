@@ -14,7 +14,7 @@ use super::{dry, partition};
 use crate::config::Config;
 use crate::model::{Id, Partition, Vocabulary};
 use crate::sink::{RunRow, Sink, SinkError};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// How long a run waits for one answer of Redis. A run is patient where a request is not.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Context {
     }
 
     /// A connection to Redis that waits as patiently as a run does.
-    pub async fn store(&self) -> Result<Store, crate::store::StoreError> {
+    pub async fn store(&self) -> Result<Store, StoreError> {
         Store::connect(&self.config.redis, self.vocabulary.clone(), PATIENCE).await
     }
 }
@@ -94,15 +94,40 @@ pub async fn run(
     progress: &Progress,
     stop: &CancellationToken,
 ) -> RunReport {
+    run_as(new_run_id(), context, trigger, extent, lease_wait, progress, stop).await
+}
+
+/// A new run id: a UUID, version 7.
+pub(super) fn new_run_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+/// As [`run`], under an id that somebody has been told already.
+pub(super) async fn run_as(
+    id: String,
+    context: &Context,
+    trigger: Trigger,
+    extent: Extent,
+    lease_wait: Duration,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> RunReport {
     let started_at = Utc::now();
-    let run = Run { context, id: uuid::Uuid::now_v7().to_string(), extent, progress, stop };
+    let run = Run { context, id, extent, progress, stop };
     let mut ledger = true;
     let partitions = match ready(context, true).await {
         Ok(store) => all(&run, store, Instant::now() + lease_wait).await,
         Err(error) => {
             // Who could not be reached a moment ago is not asked to wait for a second time.
             ledger = !matches!(error.downcast_ref(), Some(SinkError::Unreachable { .. }));
-            untouched(context, &error)
+            let mut reports = untouched(context, &error);
+            if error.downcast_ref::<StoreError>().is_none() {
+                let store = context.store().await.ok();
+                for report in &mut reports {
+                    count_left(store.as_ref(), report).await;
+                }
+            }
+            reports
         }
     };
     let report = RunReport::new(run.id, trigger, started_at, partitions, false);
@@ -119,7 +144,9 @@ async fn all(run: &Run<'_>, store: Store, deadline: Instant) -> Vec<PartitionRep
     for partition in run.context.partitions() {
         if run.stop.is_cancelled() {
             let error = "stopped on request".to_owned();
-            reports.push(PartitionReport::untouched(partition, Outcome::Partial, error));
+            let mut report = PartitionReport::untouched(partition, Outcome::Partial, error);
+            count_left(store.as_ref(), &mut report).await;
+            reports.push(report);
             continue;
         }
         let connected = match store.take() {
@@ -135,15 +162,20 @@ async fn all(run: &Run<'_>, store: Store, deadline: Instant) -> Vec<PartitionRep
             Ok(_) if report.outcome == Outcome::Failed => run.context.store().await.ok(),
             connected => connected.ok(),
         };
-        if let (Outcome::Partial | Outcome::Failed | Outcome::Refused, Some(store)) = (report.outcome, &store) {
-            match store.backlog(partition).await {
-                Ok(backlog) => report.tally.left = backlog.dirty + backlog.inflight,
-                Err(error) => tracing::debug!(%error, "what is left could not be counted"),
-            }
-        }
+        count_left(store.as_ref(), &mut report).await;
         reports.push(report);
     }
     reports
+}
+
+/// Says how many targets are still marked in a partition that is not done.
+async fn count_left(store: Option<&Store>, report: &mut PartitionReport) {
+    let unfinished = matches!(report.outcome, Outcome::Partial | Outcome::Failed | Outcome::Refused);
+    let Some(store) = store.filter(|_| unfinished) else { return };
+    match store.backlog(Partition { target_type: report.target_type, shard: report.shard }).await {
+        Ok(backlog) => report.tally.left = backlog.dirty + backlog.inflight,
+        Err(error) => tracing::debug!(%error, "what is left could not be counted"),
+    }
 }
 
 /// Says what a run would write, and changes nothing.
@@ -153,7 +185,7 @@ pub async fn dry_run(context: &Context, extent: Extent) -> RunReport {
         Ok(store) => dry::partitions(context, &store, extent).await,
         Err(error) => untouched(context, &error),
     };
-    RunReport::new(uuid::Uuid::now_v7().to_string(), Trigger::Command, started_at, partitions, true)
+    RunReport::new(new_run_id(), Trigger::Command, started_at, partitions, true)
 }
 
 fn untouched(context: &Context, error: &anyhow::Error) -> Vec<PartitionReport> {
@@ -230,7 +262,7 @@ async fn record(context: &Context, report: &RunReport, started_at: DateTime<Utc>
     };
     let mut session = context.sink.session();
     match session.record_run(row, context.config.reconcile.keep_days).await {
-        Ok(()) | Err(SinkError::Schema(_)) => {}
+        Ok(()) | Err(SinkError::Schema { .. }) => {}
         Err(error) => tracing::warn!(run_id = report.run_id, %error, "the run could not be recorded in sync_run"),
     }
     session.close().await;

@@ -191,10 +191,7 @@ impl Work<'_> {
 
     async fn ack_oldest(&mut self) -> Result<bool, RunError> {
         let Some(committed) = self.pipeline.next().await else { return Ok(false) };
-        let (pending, committed) = committed?;
-        let Pending { changes, targets, acked, bad_changes, bad_targets } = pending;
-        self.tally.rows_written += committed.rows;
-        self.tally.rejected += committed.rejected;
+        let Pending { changes, targets, acked, bad_changes, bad_targets } = committed?;
         failpoint::hit("before_ack");
         if !(changes.is_empty() && bad_changes.is_empty() && targets.is_empty()) {
             let first = self.holder.ack(&changes, &bad_changes, &targets, acked).await?;

@@ -6,15 +6,29 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
     reason = "clippy's allowance for tests covers only functions marked #[test], not the helpers they call"
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing outside this crate can use what is here")]
 
+mod advice;
+mod api_admin;
+mod api_digits;
+mod api_limits;
+mod api_live;
+mod api_malformed;
+mod api_refusals;
+mod api_secrets;
+mod api_toggle;
 mod busy;
+mod closed;
 mod crash;
 mod deadlock;
 mod early_flush;
 mod likes;
+mod live;
+mod load_guard;
 mod loss;
 mod outage;
 mod overlap;
@@ -25,5 +39,6 @@ mod support;
 mod support_works;
 mod survival;
 mod syncing;
+mod trial;
 mod under_load;
 mod writers;
