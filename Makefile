@@ -1,4 +1,4 @@
-.PHONY: help build test lint format clippy docs
+.PHONY: help build demo test openapi lint format clippy docs
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -6,11 +6,17 @@ help: ## what there is
 build: ## the release binary, in target/release
 	cargo build --release
 
+demo: ## the main job shown on private servers; KEEP=1 leaves them up to play with
+	@tests/demo.sh
+
 test: ## every test, against private servers or TALLYD_TEST_MYSQL_URL and TALLYD_TEST_REDIS_URL
 	@test "$$TALLYD_TEST_MYSQL_URL" && test "$$TALLYD_TEST_REDIS_URL" || tests/setup.sh
 	@skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT && \
 	TALLYD_TEST_SKIPPED=$$skipped cargo test --features failpoints; outcome=$$?; \
 	sort "$$skipped"; echo "skipped: $$(wc -l <"$$skipped")"; exit $$outcome
+
+openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
+	@tests/openapi.sh
 
 lint: format clippy docs ## formatting, lints, documentation
 

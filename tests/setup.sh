@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing.
+# linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
+# argument `openapi` also what tests/openapi.sh needs.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -17,6 +18,7 @@ need() { has "$1" || packages+=("$2"); }
 
 need cc gcc
 need make make
+need curl curl
 need setpriv util-linux
 need redis-cli redis-tools
 need redis-benchmark redis-tools
@@ -24,6 +26,9 @@ has redis-server || need redis-check-rdb redis-tools
 need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
+if [ "${1:-}" = openapi ]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+fi
 
 if [ "${#packages[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
