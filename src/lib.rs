@@ -1,6 +1,6 @@
 //! tallyd keeps who-did-what and how-many for social interactions: Redis is the live store, MySQL the durable mirror.
 //!
-//! Writers record an interaction in Redis: the state of one user with one target in a hash, the count in another, and
+//! Writers (the HTTP API, or other programs) record an interaction in Redis: the state of one user with one target in a hash, the count in another, and
 //! a mark that says "changed". A scheduled run claims the marks, reads the states behind them, upserts them into
 //! MySQL in batches, and forgets the marks once MySQL has committed. There is no message queue; the marks are the
 //! queue, and what they point to is the newest state, never a delta, so that everything may safely be done twice.
@@ -31,6 +31,15 @@
 //! 6. **Ack.** One script takes away the marks of a committed chunk, in the order in which chunks were read.
 //! 7. **Verify.** Each acked target once: a count that disagrees with its complete states is set right and reported.
 //!
+//! # Loading
+//!
+//! A target that Redis does not hold is loaded on first use ([`live`]): whole, by pages, by one loader at a time. A
+//! field that is present in Redis wins; an absent one comes from its row and loses its mark; the count is recomputed;
+//! then field `0` of the hash says `full`. Every page requires the loader's lock, the lease token of the beginning, no
+//! restore, and that the target was clean when the lock was taken, or that no run has taken a step since; a target that
+//! a run has in hand is waited for. `dirty:…:inflight:done` counts as in hand: other changes of such a target may still
+//! be in flight.
+//!
 //! # Where this goes beyond the protocol's description
 //!
 //! - A counter is only ever raised in MySQL (`GREATEST`). A counter has no states to count it from, so that a Redis
@@ -42,7 +51,10 @@
 //! - Counts are verified at the end of a drain over `dirty:…:inflight:done`, once a target, not with every chunk: a
 //!   target whose changes fill many chunks costs no more than one.
 //! - A token in Redis that is newer than a lease which is still ours cannot be another owner's: then MySQL is older
-//!   than it was (a restored backup), and the partition is refused with these words.
+//!   than it was (a restored backup), and the partition is refused with these words. The token is taken back then: it
+//!   was never used, and by counting its refusals MySQL would overtake Redis.
+//! - A scanned state that differs from a later row leaves the row, as the protocol says, and is reported as drift: a
+//!   writer's clock was ahead, or the table's times are not UTC.
 //! - Transactions read what is committed (`READ COMMITTED`) and lock a count row before they count its records:
 //!   whoever flips a state moves the count in the same transaction, so that a flip is either counted or still to come.
 //!
@@ -53,17 +65,24 @@
 //!
 //! # Dependencies
 //!
-//! `cli` → `sync`, [`status`], [`check`] → [`store`] (the only user of redis), [`sink`] (the only user of sqlx) →
-//! [`model`]. `store` and `sink` do not know each other; a test keeps it so.
+//! `cli` → [`api`], [`admin`] (both on [`http`]), [`sync`], [`status`], [`check`] → [`live`] → [`store`] (the only user
+//! of redis), [`sink`] (the only user of sqlx) → [`model`]. `store` and `sink` do not know each other, and the API
+//! knows neither; a test keeps it so. [`metrics`] is told by those who do the work.
 //!
 //! **TLS.** rustls with ring, for Redis and MySQL alike, installed before anything else in the process: two providers
 //! compiled in, or none installed, would panic at the first connection.
 
+pub mod admin;
+pub mod api;
 pub mod check;
 pub mod cli;
 pub mod config;
 pub mod failpoint;
+pub mod http;
+mod last_run;
+pub mod live;
 pub mod logging;
+pub mod metrics;
 pub mod model;
 pub mod schedule;
 pub mod sink;
@@ -92,11 +111,16 @@ mod tests {
         let mut found = Vec::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
         assert!(found.len() > 40, "{}", found.len());
-        let forbidden: [(&str, &[&str]); 4] = [
+        let forbidden: [(&str, &[&str]); 6] = [
             ("/src/store/", &["sqlx::", "crate::sink", "crate::sync", "crate::cli"]),
             ("/src/sink/", &["redis::", "crate::store", "crate::sync", "crate::cli"]),
             ("/src/model/", &["crate::store", "crate::sink", "crate::sync", "crate::config", "redis::", "sqlx::"]),
             ("/src/sync/", &["sqlx::", "redis::", "crate::cli"]),
+            ("/src/api/", &["sqlx::", "redis::", "crate::cli", "crate::store", "crate::sink", "crate::sync"]),
+            (
+                "/src/http/",
+                &["crate::api", "crate::admin", "crate::live", "crate::store", "crate::sink", "crate::sync"],
+            ),
         ];
         for (file, text) in &found {
             for (folder, words) in forbidden {
