@@ -7,6 +7,7 @@ mod compare;
 mod count;
 mod error;
 mod facts;
+mod halves;
 mod layout;
 mod lease;
 mod ledger;
