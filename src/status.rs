@@ -1,5 +1,7 @@
 //! The facts that `tallyd status` shows, gathered from both servers, with the daemon up or down.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -10,6 +12,8 @@ use crate::sync::Context;
 
 /// How many runs are shown.
 const RUNS: u32 = 20;
+/// How long a server may take to answer: who looks at the status does so because something is slow.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is known now. What a server that is down would know is absent.
 #[derive(Debug, Serialize)]
@@ -106,7 +110,15 @@ struct Mysql {
 
 /// Asks both servers. One that is down is said to be, and its facts are absent.
 pub async fn gather(context: &Context) -> Status {
-    let (redis, mysql) = tokio::join!(ask_redis(context), ask_mysql(context));
+    let late = |name: &str| format!("{name} did not answer within {} s", PATIENCE.as_secs());
+    let (redis, mysql) = tokio::join!(
+        tokio::time::timeout(PATIENCE, ask_redis(context)),
+        tokio::time::timeout(PATIENCE, ask_mysql(context))
+    );
+    let address = context.config.redis.url_redacted.clone();
+    let redis = redis.unwrap_or_else(|_| Err(StoreError::Unreachable { address, cause: late("Redis") }));
+    let address = context.config.mysql.address();
+    let mysql = mysql.unwrap_or_else(|_| Err(SinkError::Unreachable { address, cause: late("MySQL") }));
     let pending = mysql.as_ref().ok().map(|mysql| mysql.journal);
     let breaker = match (&redis, pending) {
         (Err(_), _) => "open",

@@ -35,6 +35,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
+    outlive_hangups()?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         configuration = %context.config.file.display(),
@@ -131,6 +132,17 @@ async fn require_schema(context: &Context) -> anyhow::Result<()> {
         Ok(Ok(_)) => {}
         Err(_) => tracing::warn!("MySQL did not answer within {} s; the schema is not known yet", SCHEMA.as_secs()),
     }
+    Ok(())
+}
+
+/// Hears SIGHUP, which would end the process otherwise: the configuration and tokens are read at the start alone.
+fn outlive_hangups() -> anyhow::Result<()> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::warn!("SIGHUP changes nothing: restart tallyd to have it read its configuration and tokens again");
+        }
+    });
     Ok(())
 }
 

@@ -119,7 +119,8 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
 
 fn log(status: StatusCode, took: Duration) {
     let (status, took_ms) = (status.as_u16(), took.as_millis());
-    if status >= 500 {
+    // That a server is away is said once, where it is noticed.
+    if status >= 500 && status != 503 {
         tracing::warn!(status, took_ms, "answered");
     } else {
         tracing::debug!(status, took_ms, "answered");

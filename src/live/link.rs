@@ -12,11 +12,13 @@ use crate::sync::Context;
 /// How soon a connection is tried again, and how far that grows.
 const SOON: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(1);
+/// How often a connection is tried that nobody reports.
+const PING: Duration = Duration::from_secs(1);
 
 /// What a request finds.
 #[derive(Clone)]
 enum State {
-    /// Nothing is known yet.
+    /// The connection is being made, for the first time or anew.
     Connecting,
     Up(u64, Store),
     Down(Arc<str>),
@@ -42,7 +44,7 @@ impl Link {
         Self { state, broken, patience, _task: Arc::new(stop.drop_guard()) }
     }
 
-    /// The connection; at the very start waits for the first attempt.
+    /// The connection; while it is being made, waits for it.
     pub(super) async fn store(&self) -> Result<(u64, Store), String> {
         let mut state = self.state.clone();
         let wait = state.wait_for(|state| !matches!(state, State::Connecting));
@@ -81,11 +83,12 @@ async fn keep(context: Arc<Context>, state: watch::Sender<State>, broken: Arc<(N
                 if matches!(*state.borrow(), State::Down(_)) {
                     tracing::info!("Redis is back");
                 }
-                state.send_replace(State::Up(number, store));
-                while broken.1.load(std::sync::atomic::Ordering::Acquire) < number {
-                    broken.0.notified().await;
-                }
-                "a call got no answer; connecting anew".to_owned()
+                state.send_replace(State::Up(number, store.clone()));
+                until_broken(&store, number, &broken).await;
+                tracing::debug!("a call to Redis got no answer; connecting anew");
+                // At once: who asks meanwhile waits for it.
+                state.send_replace(State::Connecting);
+                continue;
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no connection in time".to_owned(),
@@ -96,5 +99,16 @@ async fn keep(context: Arc<Context>, state: watch::Sender<State>, broken: Arc<(N
         state.send_replace(State::Down(error.into()));
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LATE);
+    }
+}
+
+/// Waits until a caller reports the connection, or it does not answer while nobody calls: servers, proxies and routers
+/// drop connections that are idle.
+async fn until_broken(store: &Store, number: u64, broken: &(Notify, std::sync::atomic::AtomicU64)) {
+    while broken.1.load(std::sync::atomic::Ordering::Acquire) < number {
+        let reported = tokio::time::timeout(PING, broken.0.notified()).await.is_ok();
+        if !reported && matches!(store.ping().await, Err(StoreError::Unreachable { .. })) {
+            return;
+        }
     }
 }

@@ -12,12 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Semaphore;
 
 use self::link::Link;
+use self::load::Loads;
 use crate::model::Id;
-use crate::sink::{Sessions, SinkError};
+use crate::sink::Sessions;
 use crate::store::{EventClock, Store, StoreError};
 use crate::sync::Context;
+
+/// Operations on their way to Redis at once: a few batches, some tens of milliseconds of it. More wait here, where they
+/// do not make the answers to others late.
+const ROOM: usize = 4096;
 
 /// After how long it is worth asking again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -112,6 +118,9 @@ pub struct Live {
     link: Link,
     sessions: Sessions,
     clock: Arc<EventClock>,
+    loading: Arc<Loads>,
+    /// Operations that may be on their way to Redis at once.
+    room: Arc<Semaphore>,
 }
 
 impl Live {
@@ -119,21 +128,20 @@ impl Live {
     #[must_use]
     pub fn new(context: Arc<Context>) -> Self {
         let sessions = Sessions::new(&context.sink, context.config.mysql.max_connections as usize);
-        Self { link: Link::new(context.clone()), sessions, clock: Arc::default(), context }
+        Self {
+            link: Link::new(context.clone()),
+            sessions,
+            clock: Arc::default(),
+            loading: Arc::new(Loads::new()),
+            room: Arc::new(Semaphore::new(ROOM)),
+            context,
+        }
     }
 
-    /// Whether writes can be accepted: Redis answers, and the schema, if MySQL can be asked for it, is current. The
-    /// reason if not.
+    /// Whether writes can be accepted: Redis takes them. The reason if not.
     pub async fn ready(&self) -> Result<(), String> {
         let (number, store) = self.link.store().await?;
-        store.ping().await.map_err(|error| self.failed(number, &error).to_string())?;
-        let mut borrowed = match self.sessions.borrow().await {
-            Ok(borrowed) => borrowed,
-            Err(error) => return away_is_no_reason(&error),
-        };
-        let schema = borrowed.session.require_schema().await;
-        borrowed.give_back();
-        schema.map_or_else(|error| away_is_no_reason(&error), |_| Ok(()))
+        store.try_write().await.map_err(|error| self.failed(number, &error).to_string())
     }
 
     fn patience(&self) -> Duration {
@@ -148,13 +156,5 @@ impl Live {
     fn failed(&self, number: u64, error: &StoreError) -> LiveError {
         self.link.report(number, error);
         LiveError::unavailable(error.to_string())
-    }
-}
-
-/// Writes go on while MySQL is away.
-fn away_is_no_reason(error: &SinkError) -> Result<(), String> {
-    match error {
-        SinkError::Schema { .. } => Err(error.to_string()),
-        _ => Ok(()),
     }
 }

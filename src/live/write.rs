@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt;
 
 use super::load::Need;
-use super::{Answer, Live, LiveError, StateOp};
+use super::{Answer, Live, LiveError, ROOM, StateOp};
 use crate::model::{Id, Kind, Partition};
 use crate::store::{Viewed, WriteOp, Written};
 
@@ -44,6 +44,15 @@ impl Live {
         open: &[usize],
         answers: &mut [Option<Result<Answer, LiveError>>],
     ) -> Vec<usize> {
+        // Single writes are few at once, and do not queue up behind batches. Nothing is held while targets are loaded.
+        let wanted = if open.len() > 1 { u32::try_from(open.len().min(ROOM)).unwrap_or_default() } else { 0 };
+        let Ok(Ok(_room)) = tokio::time::timeout(self.patience(), self.room.acquire_many(wanted)).await else {
+            let full = LiveError::unavailable("too many operations are under way".to_owned());
+            for &at in open {
+                answers[at] = Some(Err(full.clone()));
+            }
+            return vec![];
+        };
         let (number, store) = match self.store().await {
             Ok(found) => found,
             Err(error) => {

@@ -113,6 +113,14 @@ impl Store {
         })
     }
 
+    /// Whether the server takes writes: not as a replica, nor when it is out of memory or cannot save.
+    pub async fn try_write(&self) -> Result<(), StoreError> {
+        let mut connection = self.connection.clone();
+        let answer =
+            redis::cmd("SET").arg(self.keys.probe()).arg(1).arg("PX").arg(1000).query_async(&mut connection).await;
+        answer.map_err(self.failed("a write"))
+    }
+
     /// Whether the server answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut connection = self.connection.clone();

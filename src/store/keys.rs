@@ -123,6 +123,12 @@ impl Keys {
         format!("{}:{viewer}", self.of_target(&format!("lock:{counter}"), target_type, target))
     }
 
+    /// String with a TTL: whether writes are taken is tried on it.
+    #[must_use]
+    pub fn probe(self) -> String {
+        format!("{}lock:probe", self.tag(0))
+    }
+
     /// A pattern for SCAN that every target key of the partition matches, besides others: see [`Keys::parse`].
     #[must_use]
     pub fn target_pattern(self, partition: Partition) -> String {

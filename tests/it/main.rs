@@ -14,6 +14,7 @@
 
 mod advice;
 mod api_admin;
+mod api_away;
 mod api_digits;
 mod api_limits;
 mod api_live;
