@@ -46,7 +46,7 @@ async fn what_is_not_known_is_not_loaded_and_leaves_nothing_behind() {
         "HSET like:1:7 0 partial 9 1\n HSET cnt:1:7 like 1",
     ];
     for case in cases {
-        bench.redis_all(&format!("FLUSHALL\n {case}")).await;
+        bench.redis_all(&format!("FLUSHDB\n {case}")).await;
         let before = bench.dump().await;
         assert_eq!(bench.write(&[like(7, 42, false)]).await.1, [Written::NotLoaded], "{case}");
         assert_eq!(bench.dump().await, before, "{case}");
@@ -63,7 +63,7 @@ async fn what_is_known_is_recorded() {
         ("HSET like:1:7 0 partial 42 0", true, recorded(true, None), ["0", "partial", "42", "1"]),
         ("HSET like:1:7 8 1 42 1\n HSET cnt:1:7 like 2", false, recorded(true, 1), ["8", "1", "42", "0"]),
     ] {
-        bench.redis_all(&format!("FLUSHALL\n {case}")).await;
+        bench.redis_all(&format!("FLUSHDB\n {case}")).await;
         let (at_ms, written) = bench.write(&[like(7, 42, active)]).await;
         assert_eq!(written, [answer], "{case}");
         assert_eq!(bench.redis::<Vec<String>>("HGETALL like:1:7").await, states, "{case}");
