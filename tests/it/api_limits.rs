@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Reply, Rig, Served, Signal};
+use crate::support::{Reply, Rig, Served, Signal, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -77,8 +77,8 @@ async fn a_request_under_way_is_answered_before_the_end() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     served.signal(Signal::TERM);
     served.wait_for_log("tallyd stops", LIMIT).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(tokio::net::TcpStream::connect(served.api().address).await.is_err(), "nothing new is accepted");
+    let closed = async || tokio::net::TcpStream::connect(served.api().address).await.is_err();
+    eventually(LIMIT, closed, "an end of new connections").await;
     connection.write_all(b"[]").await.unwrap();
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).await.unwrap();
