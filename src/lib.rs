@@ -37,7 +37,8 @@
 //! field that is present in Redis wins; an absent one comes from its row and loses its mark; the count is recomputed;
 //! then field `0` of the hash says `full`. Every page requires the loader's lock, the lease token of the beginning, no
 //! restore, and that the target was clean when the lock was taken, or that no run has taken a step since; a target that
-//! a run has in hand is waited for. `dirty:…:inflight:done` counts as in hand: other changes of such a target may still
+//! a run has in hand is waited for. The last page requires that every row merged is still there: an eviction between
+//! two pages would otherwise leave a hash that calls itself full. (The model merges in one step.) `dirty:…:inflight:done` counts as in hand: other changes of such a target may still
 //! be in flight.
 //!
 //! # Where this goes beyond the protocol's description

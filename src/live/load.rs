@@ -73,8 +73,8 @@ impl Live {
             let loading = store.begin_load(target_type, target, need != Need::Counts).await;
             match loading.map_err(|error| self.failed(number, &error))? {
                 Loading::Loaded => return Ok(()),
-                Loading::Yours(loader) => {
-                    let filled = self.fill(number, &loader, (target_type, target), need).await;
+                Loading::Yours(mut loader) => {
+                    let filled = self.fill(number, &mut loader, (target_type, target), need).await;
                     if filled != Ok(Merged::Again) {
                         // After an end the lock is gone already; the error to tell is that of the load.
                         let _gone = if filled.is_err() { loader.release().await } else { Ok(()) };
@@ -93,7 +93,7 @@ impl Live {
         }
     }
 
-    async fn fill(&self, number: u64, loader: &Loader, target: (u16, Id), need: Need) -> Result<Merged, LiveError> {
+    async fn fill(&self, number: u64, loader: &mut Loader, target: (u16, Id), need: Need) -> Result<Merged, LiveError> {
         let mut borrowed = self.sessions.borrow().await.map_err(|error| self.loading.failed(&error))?;
         let filled = self.fill_from(number, loader, &mut borrowed.session, target, need).await;
         borrowed.give_back();
@@ -103,7 +103,7 @@ impl Live {
     async fn fill_from(
         &self,
         number: u64,
-        loader: &Loader,
+        loader: &mut Loader,
         session: &mut Session,
         (target_type, target): (u16, Id),
         need: Need,

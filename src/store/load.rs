@@ -1,5 +1,6 @@
 //! Loading a target: its rows from MySQL are merged into Redis, page by page, under the loader's lock.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{RedisResult, ScriptInvocation};
@@ -23,7 +24,7 @@ pub enum Loading {
     /// Somebody else is at it: ask again soon.
     Wait,
     /// The caller is the loader.
-    Yours(Loader),
+    Yours(Box<Loader>),
 }
 
 /// The right to load one target.
@@ -34,6 +35,8 @@ pub struct Loader {
     token: String,
     checkpoint: String,
     clean: String,
+    /// Rows merged, by interaction.
+    merged: BTreeMap<u16, usize>,
 }
 
 impl std::fmt::Debug for Loader {
@@ -93,9 +96,15 @@ impl Store {
         let mut words = answer.map_err(self.failed("the beginning of a load"))?.into_iter();
         Ok(match (words.next().as_deref(), words.next(), words.next()) {
             (Some("loaded"), ..) => Loading::Loaded,
-            (Some("locked"), Some(checkpoint), Some(clean)) => {
-                Loading::Yours(Loader { store: self.clone(), partition, target, token, checkpoint, clean })
-            }
+            (Some("locked"), Some(checkpoint), Some(clean)) => Loading::Yours(Box::new(Loader {
+                store: self.clone(),
+                partition,
+                target,
+                token,
+                checkpoint,
+                clean,
+                merged: BTreeMap::new(),
+            })),
             _ => Loading::Wait,
         })
     }
@@ -132,7 +141,7 @@ impl Loader {
     }
 
     /// Merges rows of one interaction, a thousand or so at a time.
-    pub async fn merge(&self, interaction: u16, rows: &[(Id, bool)]) -> Result<Merged, StoreError> {
+    pub async fn merge(&mut self, interaction: u16, rows: &[(Id, bool)]) -> Result<Merged, StoreError> {
         let keys = self.store.keys;
         let name = self.store.name(interaction);
         let mut invocation = self.guarded(&script::LOAD_PAGE);
@@ -144,7 +153,11 @@ impl Loader {
         for (user, active) in rows {
             invocation.arg(user.get()).arg(i32::from(*active));
         }
-        Ok(if self.invoke(&invocation).await? == "ok" { Merged::Yes } else { Merged::Again })
+        if self.invoke(&invocation).await? != "ok" {
+            return Ok(Merged::Again);
+        }
+        *self.merged.entry(interaction).or_default() += rows.len();
+        Ok(Merged::Yes)
     }
 
     /// Ends the load after every row is merged: sets counts (those of counters to `counters`, by code, if larger) and
@@ -176,7 +189,9 @@ impl Loader {
         for name in self.store.stateful() {
             let states = keys.state(name, target_type, self.target);
             let active = if count { self.count_active(&states).await? } else { -1 };
-            invocation.key(states).arg(name).arg(active);
+            let code = self.store.vocabulary.interaction(name).map(|i| i.code).unwrap_or_default();
+            let rows = self.merged.get(&code).copied().unwrap_or_default();
+            invocation.key(states).arg(name).arg(active).arg(rows);
         }
         for name in self.store.counters() {
             let code = self.store.vocabulary.interaction(name).map(|i| i.code);

@@ -44,7 +44,7 @@ impl Scene {
         self.store.begin_load(1, id(TARGET), true).await.unwrap()
     }
 
-    async fn loader(&self) -> Loader {
+    async fn loader(&self) -> Box<Loader> {
         match self.begin().await {
             Loading::Yours(loader) => loader,
             other => panic!("{other:?}"),
@@ -58,7 +58,7 @@ async fn merged_after(before: &[&[&str]], between: &[&[&str]]) -> Merged {
     for command in before {
         scene.redis(command).await;
     }
-    let loader = scene.loader().await;
+    let mut loader = scene.loader().await;
     for command in between {
         scene.redis(command).await;
     }
@@ -125,7 +125,7 @@ async fn a_field_that_is_present_wins_and_an_absent_one_loses_its_mark() {
     ] {
         scene.redis(command).await;
     }
-    let loader = scene.loader().await;
+    let mut loader = scene.loader().await;
     assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
     assert_eq!(loader.end(&[(4, 9)], None).await.unwrap(), Merged::Yes);
     assert_eq!(scene.get(&["HGET", "like:1:8", "1"]).await.as_deref(), Some("0"));
@@ -135,4 +135,17 @@ async fn a_field_that_is_present_wins_and_an_absent_one_loses_its_mark() {
     assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await.as_deref(), Some("2"));
     assert_eq!(scene.get(&["HGET", "cnt:1:8", "collect"]).await.as_deref(), Some("0"));
     assert_eq!(scene.get(&["HGET", "cnt:1:8", "view"]).await.as_deref(), Some("9"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_that_is_gone_between_two_pages_is_not_called_full() {
+    let scene = Scene::new().await;
+    let mut loader = scene.loader().await;
+    assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
+    scene.redis(&["DEL", "like:1:8"]).await;
+    assert_eq!(loader.merge(1, &[(id(3), true)]).await.unwrap(), Merged::Yes);
+    assert_eq!(loader.end(&[], None).await.unwrap(), Merged::Again);
+    assert_eq!(scene.get(&["HGET", "like:1:8", "0"]).await, None);
+    assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await, None);
+    scene.loader().await;
 }
