@@ -141,12 +141,12 @@ impl Holder {
             }
         }
         for target in targets {
-            let counts = Self::counts_of(&self.interactions_of(target), answers.next());
+            let (counts, broken) = Self::counts_of(&self.interactions_of(target), answers.next());
             for group in target.chunk_by(|a, b| a.interaction == b.interaction) {
                 let first = &group[0];
                 let at_ms = group.iter().map(|change| change.at_ms).max().unwrap_or(first.at_ms);
                 let kept = kept.get(&(first.target, first.interaction)).copied();
-                let raw = counts.get(&first.interaction);
+                let raw = counts.get(&first.interaction).or(broken.as_ref());
                 let bad =
                     raw.and_then(|raw| mark::bad_count(&self.store.vocabulary, first.target, first.interaction, raw));
                 chunk.rejected.extend(bad);
@@ -207,11 +207,16 @@ impl Holder {
         groups.map(|group| (group[0].interaction, self.store.name(group[0].interaction).to_owned())).collect()
     }
 
-    fn counts_of(asked: &[(u16, String)], answer: Option<RedisResult<Value>>) -> Counts {
+    /// The counts, or what Redis says of a key that is not a hash, in place of each.
+    fn counts_of(asked: &[(u16, String)], answer: Option<RedisResult<Value>>) -> (Counts, Option<Vec<u8>>) {
         let values =
             answer.unwrap_or(Ok(Value::Nil)).and_then(|v| Ok(redis::from_redis_value::<Vec<Option<Vec<u8>>>>(v)?));
-        let values = values.unwrap_or_default();
-        asked.iter().zip(values).filter_map(|((code, _), value)| Some((*code, value?))).collect()
+        match values {
+            Ok(values) => {
+                (asked.iter().zip(values).filter_map(|((code, _), value)| Some((*code, value?))).collect(), None)
+            }
+            Err(error) => (Counts::new(), Some(error.to_string().into_bytes())),
+        }
     }
 
     pub(super) fn new_chunk(&self, source: Source) -> Chunk {

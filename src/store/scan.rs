@@ -131,7 +131,8 @@ impl Holder {
         for item in items {
             let page = take::<HashPage>(answers.next());
             let kept = take::<Option<Vec<u8>>>(answers.next()).unwrap_or_default();
-            let count = take::<Option<Vec<u8>>>(answers.next()).unwrap_or_default();
+            // What Redis says of a key that is not a hash stands for a count that cannot be read.
+            let count = take::<Option<Vec<u8>>>(answers.next()).unwrap_or_else(|e| Some(e.to_string().into_bytes()));
             let written_meanwhile = take::<bool>(answers.next()).unwrap_or(true);
             let (cursor, states) = self.states_on(item, page, &mut chunk.rejected);
             let kept = Kept::of(kept.as_deref());

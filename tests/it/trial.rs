@@ -76,11 +76,16 @@ async fn a_counter_that_cannot_be_read_is_set_aside() {
             let _: i64 = redis(&rig, &format!("HSET chg:1 view:{target}:0 1764522000000")).await;
         }
     }
+    for target in [6, 7] {
+        let _: String = redis(&rig, &format!("SET cnt:1:{target} text")).await;
+        let _: i64 = redis(&rig, &format!("SADD dirty:1 {target}")).await;
+    }
+    let _: i64 = redis(&rig, "HSET chg:1 view:7:0 1764522000000").await;
     let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
-    assert_eq!(output.json()["rejected"], 4, "{}", output.stdout);
+    assert_eq!(output.json()["rejected"], 6, "{}", output.stdout);
     let rejected = rig.sql("SELECT mark, reason FROM sync_rejected ORDER BY mark").await;
     let marks: Vec<_> = rejected.iter().map(|row| row[0].clone().unwrap()).collect();
-    assert_eq!(marks, ["view:1:0", "view:2:0", "view:3:0", "view:4:0"]);
+    assert_eq!(marks, ["view:1:0", "view:2:0", "view:3:0", "view:4:0", "view:6:0", "view:7:0"]);
     assert!(rejected.iter().all(|row| row[1].as_deref() == Some("bad_count")), "{rejected:?}");
     let counts = rig.sql("SELECT target_id, count FROM interaction_count").await;
     assert_eq!(counts, [[Some("5".to_owned()), Some("7".to_owned())]]);
