@@ -76,7 +76,7 @@ async fn secrets_are_not_printed_while_requests_are_served() {
     // Without its servers it says that, and no more.
     drop((mysql, redis));
     served.api().with_token(&format!("{SENTINEL}-new")).put("/v1/like/1/1/users/1").await.expect(503);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    served.daemon.wait_for_log("Redis is away", LIMIT).await;
     served.signal(Signal::TERM);
     served.wait(LIMIT).await;
     for text in [served.log(), served.stdout()] {
