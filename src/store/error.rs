@@ -21,6 +21,17 @@ pub enum StoreError {
         /// What `ckpt` holds now.
         found: String,
     },
+    /// Redis answers, and does nothing: it is out of memory, cannot save, is a replica, is loading its data, or its
+    /// cluster is down. It counts as down.
+    #[error("Redis at {address} does not do {what} now: {cause}")]
+    Unwilling {
+        /// Host and port, or the socket's path.
+        address: String,
+        /// What was tried.
+        what: &'static str,
+        /// The server's words.
+        cause: String,
+    },
     /// Redis refused a command, or a key has another type than the protocol gives it.
     #[error("Redis at {address} refused {what}: {cause}")]
     Refused {
@@ -33,7 +44,22 @@ pub enum StoreError {
     },
 }
 
+/// What a server says that answers but cannot be used now, however right the command is.
+const UNWILLING: [&str; 9] =
+    ["OOM", "MISCONF", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "BUSY"];
+
 impl StoreError {
+    /// Whether Redis is down, or as good as.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Unwilling { .. })
+    }
+
+    /// Whether these are the words of a server that cannot be used now, such as `OOM command not allowed …`.
+    pub(super) fn is_unwilling(words: &str) -> bool {
+        words.split([' ', ':']).next().is_some_and(|code| UNWILLING.contains(&code))
+    }
+
     pub(super) fn of(address: &str, what: &'static str, error: &RedisError) -> Self {
         let cause = error.to_string();
         if error.code() == Some("FENCED") {
@@ -41,6 +67,12 @@ impl StoreError {
         }
         let connection = error.is_io_error() || error.is_timeout() || error.is_connection_dropped();
         let address = address.to_owned();
-        if connection { Self::Unreachable { address, cause } } else { Self::Refused { address, what, cause } }
+        if connection {
+            Self::Unreachable { address, cause }
+        } else if error.code().is_some_and(Self::is_unwilling) {
+            Self::Unwilling { address, what, cause }
+        } else {
+            Self::Refused { address, what, cause }
+        }
     }
 }
