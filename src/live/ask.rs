@@ -6,7 +6,7 @@ use chrono::DateTime;
 use futures::StreamExt;
 
 use super::load::Need;
-use super::{Live, LiveError, Question, UserPage, UserTarget};
+use super::{Live, LiveError, Question, Silent, Source, Told, UserPage, UserTarget};
 use crate::model::Id;
 
 /// How often a question is asked: once, and again after loads.
@@ -14,33 +14,42 @@ const TRIES: usize = 4;
 /// Targets of one request that are loaded at once.
 const LOADS: usize = 8;
 
-type Answers = Vec<Option<Result<(i64, Option<bool>), LiveError>>>;
+type Answers = Vec<Option<Result<Told, LiveError>>>;
 
 impl Live {
     /// Whether a state is active. An unknown target is not an error.
-    pub async fn is_active(&self, interaction: u16, target_type: u16, target: Id, user: Id) -> Result<bool, LiveError> {
+    pub async fn is_active(
+        &self,
+        interaction: u16,
+        target_type: u16,
+        target: Id,
+        user: Id,
+    ) -> Result<(bool, Source), LiveError> {
         let question = Question { interaction, target_type, target, user: Some(user) };
-        let answer = self.ask(&[question]).await.pop();
-        answer.unwrap_or(Ok((0, None))).map(|(_, active)| active.unwrap_or_default())
+        let told = self.ask(&[question]).await.pop();
+        let told = told.unwrap_or_else(|| Err(LiveError::unavailable("no answer".to_owned())))?;
+        Ok((told.active.unwrap_or_default(), told.source))
     }
 
     /// The count of every configured interaction with a target, in configured order, as (code, count).
-    pub async fn counts(&self, target_type: u16, target: Id) -> Result<Vec<(u16, i64)>, LiveError> {
-        for _ in 0..TRIES {
-            let (number, store) = self.store().await?;
-            let counts = store.ask_counts(target_type, target).await.map_err(|error| self.failed(number, &error))?;
-            let codes = self.context.vocabulary.interactions.iter().map(|i| i.code);
-            let known: Option<Vec<(u16, i64)>> = codes.zip(counts).map(|(code, count)| Some((code, count?))).collect();
-            if let Some(known) = known {
-                return Ok(known);
+    pub async fn counts(&self, target_type: u16, target: Id) -> Result<(Vec<(u16, i64)>, Source), LiveError> {
+        let question = |code| Question { interaction: code, target_type, target, user: None };
+        let codes: Vec<u16> = self.context.vocabulary.interactions.iter().map(|i| i.code).collect();
+        let questions: Vec<Question> = codes.iter().copied().map(question).collect();
+        let mut source = Source::Redis;
+        let mut counts = Vec::with_capacity(codes.len());
+        for (code, told) in codes.into_iter().zip(self.ask(&questions).await) {
+            let told = told?;
+            if told.source == Source::Mysql {
+                source = Source::Mysql;
             }
-            self.load(target_type, target, Need::Counts).await?;
+            counts.push((code, told.count));
         }
-        Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))
+        Ok((counts, source))
     }
 
     /// Counts and states, answered in order.
-    pub async fn ask(&self, questions: &[Question]) -> Vec<Result<(i64, Option<bool>), LiveError>> {
+    pub async fn ask(&self, questions: &[Question]) -> Vec<Result<Told, LiveError>> {
         let mut answers: Answers = vec![None; questions.len()];
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..questions.len()).filter(|&at| answers[at].is_none()).collect();
@@ -55,6 +64,12 @@ impl Live {
     }
 
     async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
+        let stale = |at: &usize| self.breaker.reads_mysql(questions[*at].target_type, questions[*at].target);
+        let (stale, open): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(stale);
+        self.ask_mysql(questions, &stale, "Redis is away", answers).await;
+        if open.is_empty() {
+            return;
+        }
         let asked: Vec<_> = open
             .iter()
             .map(|&at| {
@@ -63,8 +78,8 @@ impl Live {
             })
             .collect();
         let found = match self.store().await {
-            Ok((number, store)) => store.ask(&asked).await.map_err(|error| self.failed(number, &error)),
-            Err(error) => Err(error),
+            Ok((number, store)) => self.answered(number, store.ask(&asked)).await,
+            Err(error) => Err(Silent::Away(error.to_string())),
         };
         match found {
             Ok(found) => {
@@ -73,16 +88,25 @@ impl Live {
                         Ok(known) => known
                             .count
                             .filter(|_| questions[at].user.is_none() || known.active.is_some())
-                            .map(|count| Ok((count, known.active))),
+                            .map(|count| Ok(Told { count, active: known.active, source: Source::Redis })),
                         Err(detail) => Some(Err(LiveError::Content(detail))),
                     };
                 }
             }
-            Err(error) => {
-                for &at in open {
+            Err(Silent::Away(why)) => self.ask_mysql(questions, &open, &why, answers).await,
+            Err(Silent::Refused(error)) => {
+                for at in open {
                     answers[at] = Some(Err(error.clone()));
                 }
             }
+        }
+    }
+
+    /// Has MySQL answer the questions at `places`.
+    async fn ask_mysql(&self, questions: &[Question], places: &[usize], why: &str, answers: &mut Answers) {
+        let asked: Vec<Question> = places.iter().map(|&at| questions[at]).collect();
+        for (&at, told) in places.iter().zip(self.from_mysql(&asked, why).await) {
+            answers[at] = Some(told);
         }
     }
 

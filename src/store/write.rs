@@ -68,6 +68,20 @@ impl EventClock {
         Some((after(seen.event_ms, seen.event_at), after(seen.redis_ms, seen.redis_at)))
     }
 
+    /// The earliest time for an event that Redis does not see: what Redis' clock says by now, as far as it was heard,
+    /// and not before any event that was given. Unix milliseconds; `None` before Redis was first heard.
+    #[must_use]
+    pub fn earliest_ms(&self) -> Option<i64> {
+        self.now().map(|(event_ms, redis_ms)| event_ms.max(redis_ms))
+    }
+
+    /// An event was given this time by somebody else than Redis.
+    pub fn gave(&self, event_ms: i64) {
+        if let Some((_, redis_ms)) = self.now() {
+            self.saw(redis_ms, event_ms);
+        }
+    }
+
     pub(super) fn saw(&self, redis_ms: i64, event_ms: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -113,8 +127,10 @@ impl Store {
         Ok((event_ms, answer.map(written).collect()))
     }
 
-    /// The deadline of a call in Redis' time, and the greatest event time that may have been given; both Unix ms.
+    /// The deadline, in Redis' time, of a call that began now, and the greatest event time that may have been given; both
+    /// Unix ms.
     pub(super) async fn times(&self, clock: &EventClock, patience: Duration) -> Result<(i64, i64), StoreError> {
+        let began = Instant::now();
         if clock.now().is_none() {
             let mut connection = self.connection.clone();
             let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
@@ -122,7 +138,8 @@ impl Store {
             clock.saw(seconds * 1000 + micros / 1000, 0);
         }
         let (event_ms, redis_ms) = clock.now().unwrap_or_default();
-        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let patience_ms = patience.saturating_sub(began.elapsed()).as_millis();
+        let patience_ms = i64::try_from(patience_ms).unwrap_or(i64::MAX);
         Ok((redis_ms.saturating_add(patience_ms), event_ms))
     }
 }
