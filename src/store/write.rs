@@ -124,7 +124,17 @@ impl Store {
         let (redis_ms, event_ms) =
             time().and_then(|redis_ms| Ok((redis_ms, time()?))).map_err(|e| self.failed(what)(e.into()))?;
         clock.saw(redis_ms, event_ms);
-        Ok((event_ms, answer.map(written).collect()))
+        let written: Vec<Written> = answer.map(written).collect();
+        // A server that is out of memory, say, is so for all of them.
+        match written
+            .iter()
+            .find(|written| matches!(written, Written::Failed(words) if StoreError::is_unwilling(words)))
+        {
+            Some(Written::Failed(cause)) => {
+                Err(StoreError::Unwilling { address: self.address.to_string(), what, cause: cause.clone() })
+            }
+            _ => Ok((event_ms, written)),
+        }
     }
 
     /// The deadline, in Redis' time, of a call that began now, and the greatest event time that may have been given; both

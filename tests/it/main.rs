@@ -26,6 +26,7 @@ mod busy;
 mod closed;
 mod crash;
 mod deadlock;
+mod degraded;
 mod early_flush;
 mod likes;
 mod live;
