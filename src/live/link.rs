@@ -67,6 +67,11 @@ impl Link {
         }
     }
 
+    /// Whether there is no connection, and none could be made a moment ago.
+    pub(super) fn is_down(&self) -> bool {
+        matches!(*self.state.borrow(), State::Down(_))
+    }
+
     fn replace(&self, number: u64) {
         self.broken.1.fetch_max(number, std::sync::atomic::Ordering::AcqRel);
         self.broken.0.notify_one();

@@ -201,10 +201,11 @@ impl Live {
         store.try_write().await.map_err(|error| self.failed(number, &error).to_string())
     }
 
-    /// Where calls go.
+    /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the
+    /// breaker.
     #[must_use]
     pub fn breaker(&self) -> BreakerState {
-        self.breaker.state()
+        if self.link.is_down() { BreakerState::Open } else { self.breaker.state() }
     }
 
     fn patience(&self) -> Duration {
