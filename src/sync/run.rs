@@ -228,7 +228,7 @@ fn log(report: &RunReport) {
         tracing::warn!(partitions = names.join(" "), outcome, "not synced: {error}");
     }
     let (trigger, outcome) = (trigger.as_str(), outcome.as_str());
-    let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries } = *tally;
+    let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries, replayed } = *tally;
     if report.is_idle() {
         tracing::debug!(run_id, trigger, outcome, duration_ms, "run: nothing to do");
     } else {
@@ -243,6 +243,7 @@ fn log(report: &RunReport) {
             left,
             drift,
             retries,
+            replayed,
             duration_ms,
             "run"
         );
