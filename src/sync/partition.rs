@@ -93,7 +93,7 @@ pub(super) fn lost(loss: &Loss, mysql: Checkpoint) -> String {
 async fn restored(run: &Run<'_>, store: &Store, held: &Held, loss: &Loss) -> Attempt {
     let (partition, mysql) = (held.lease.partition, held.lease.checkpoint);
     let stop = CancellationToken::new();
-    let doing = restore(&run.context.sink, store, held.lease, loss, &stop);
+    let doing = Box::pin(restore(&run.context.sink, store, held.lease, loss, &stop));
     match until_stopped(run, held, &stop, doing).await {
         Ok((holder, restored)) => {
             let Restored { kind, from, to, dropped, kept, .. } = &restored;
@@ -146,7 +146,7 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
         progress: run.progress,
         stop: stop.clone(),
     };
-    let outcome = until_stopped(run, held, &stop, do_it(&mut work, &run.extent, store)).await;
+    let outcome = until_stopped(run, held, &stop, Box::pin(do_it(&mut work, &run.extent, store))).await;
     let Work { pipeline, journal, mut tally, .. } = work;
     let (Committed { rows, rejected, kept }, retries) = pipeline.close().await;
     tally.rows_written = rows;
@@ -193,8 +193,12 @@ async fn is_lost(run: &Run<'_>, held: &Held, error: &RunError) -> bool {
 
 /// Does the work, and cancels `stop` when the process is asked to stop or the lease is lost: the work sees that between
 /// chunks, and none is cut in the middle.
-async fn until_stopped<T>(run: &Run<'_>, held: &Held, stop: &CancellationToken, doing: impl Future<Output = T>) -> T {
-    tokio::pin!(doing);
+async fn until_stopped<T>(
+    run: &Run<'_>,
+    held: &Held,
+    stop: &CancellationToken,
+    mut doing: impl Future<Output = T> + Unpin,
+) -> T {
     loop {
         tokio::select! {
             outcome = &mut doing => break outcome,

@@ -43,7 +43,7 @@ pub(super) async fn restore(
     rows.close().await;
     outcome?;
     let holder = restorer.end().await?;
-    let restored = Restored {
+    let report = Restored {
         kind: loss.kind.as_str(),
         from: loss.found.clone(),
         to: holder.checkpoint().to_string(),
@@ -52,7 +52,7 @@ pub(super) async fn restore(
         kept,
         times: 1,
     };
-    Ok((holder, restored))
+    Ok((holder, report))
 }
 
 impl Restore<'_> {

@@ -154,7 +154,7 @@ async fn all(run: &Run<'_>, store: Store, deadline: Instant) -> Vec<PartitionRep
             None => run.context.store().await,
         };
         let mut report = match &connected {
-            Ok(store) => partition::sync(run, store, partition, deadline).await,
+            Ok(store) => Box::pin(partition::sync(run, store, partition, deadline)).await,
             Err(error) => PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
         };
         // A connection on which nothing comes any more never recovers: after a failure another takes its place.
