@@ -1,7 +1,8 @@
 //! Named crash points, compiled only into tests (Cargo feature `failpoints`).
 //!
 //! `TALLYD_FAILPOINT=<name>:kill` ends the process with SIGKILL at the first passage, `:pause` stops it with SIGSTOP
-//! until somebody sends SIGCONT. Names: `after_claim`, `after_read`, `after_commit`, `before_ack`.
+//! until somebody sends SIGCONT. Names: `after_claim`, `after_read`, `after_commit`, `before_ack`; `in_restore`, after the
+//! first batch of a restore. A batch of the replay passes `after_read` and `after_commit`, too.
 
 /// Passes a crash point.
 #[cfg(not(feature = "failpoints"))]

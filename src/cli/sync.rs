@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Exit, output, progress, serve};
 use crate::model::{Id, Vocabulary};
-use crate::sync::{Context, Extent, Outcome, PartitionReport, Progress, RunReport, Trigger, dry_run, run as sync_run};
+use crate::sync::{
+    Context, Extent, Outcome, PartitionReport, Progress, Restored, RunReport, Trigger, dry_run, run as sync_run,
+};
 
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -101,13 +103,22 @@ fn text(vocabulary: &Vocabulary, report: &RunReport) -> String {
     if t.drift > 0 {
         lines.push(counted(t.drift, "count disagreed with its states", "counts disagreed with their states"));
     }
+    if t.replayed > 0 {
+        lines.push(format!("{} replayed", counted(t.replayed, "degraded write", "degraded writes")));
+    }
     if t.left > 0 {
         lines.push(counted(t.left, "target left", "targets left"));
     }
-    for partition in &report.partitions {
-        if let Some(error) = &partition.error {
-            let name = vocabulary.targets.iter().find(|t| t.code == partition.target_type).map_or("", |t| &t.name);
-            let PartitionReport { target_type, shard, outcome, .. } = partition;
+    for PartitionReport { target_type, shard, outcome, error, restored, .. } in &report.partitions {
+        let name = vocabulary.targets.iter().find(|t| t.code == *target_type).map_or("", |t| &t.name);
+        if let Some(Restored { dropped, kept, .. }) = restored {
+            let (dropped, kept) = (counted(*dropped, "state", "states"), counted(*kept, "change", "changes"));
+            lines.push(format!(
+                "{name} ({target_type}/{shard}) restored, for Redis had lost writes: {dropped} dropped, to be loaded \
+                 from MySQL; {kept} kept"
+            ));
+        }
+        if let Some(error) = error {
             lines.push(format!("{name} ({target_type}/{shard}) {}: {error}", outcome.as_str()));
         }
     }
@@ -136,16 +147,26 @@ mod tests {
 
     #[test]
     fn figures_are_told_in_singular_and_plural() {
-        let all = |n| Tally { targets: n, changes: n, rows_written: n, rejected: n, left: n, drift: n, retries: n };
+        let all = |n| Tally {
+            targets: n,
+            changes: n,
+            rows_written: n,
+            rejected: n,
+            left: n,
+            drift: n,
+            retries: n,
+            replayed: n,
+        };
         assert_eq!(
             told(all(1), Some("stopped on request"), false),
             "partial in 1.2 s: 1 change on 1 target, wrote 1 row\n1 entry set aside in sync_rejected\n\
-             1 count disagreed with its states\n1 target left\nnote (1/0) partial: stopped on request"
+             1 count disagreed with its states\n1 degraded write replayed\n1 target left\nnote (1/0) partial: stopped on request"
         );
         assert_eq!(
             told(all(2), None, true),
             "partial in 1.2 s: 2 changes on 2 targets, would write 2 rows\n\
-             2 entries would be set aside in sync_rejected\n2 counts disagreed with their states\n2 targets left"
+             2 entries would be set aside in sync_rejected\n2 counts disagreed with their states\n\
+             2 degraded writes replayed\n2 targets left"
         );
         assert_eq!(told(all(0), None, false), "partial in 1.2 s: 0 changes on 0 targets, wrote 0 rows");
     }

@@ -92,6 +92,8 @@ mod tests {
             "tallyd_rejected_rows_total 0",
             "tallyd_breaker_open 0",
             "tallyd_degraded_writes_total 0",
+            "tallyd_redis_loss_total 0",
+            "tallyd_replayed_writes_total 0",
             "tallyd_http_requests_total{method=\"GET\",route=\"/v1/x\",status=\"2xx\"} 0",
             "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"4xx\"} 0",
         ] {

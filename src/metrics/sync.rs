@@ -22,6 +22,8 @@ pub struct SyncMetrics {
     rows: Counter,
     rejected: Counter,
     skipped: Counter,
+    losses: Counter,
+    replayed: Counter,
 }
 
 impl SyncMetrics {
@@ -32,6 +34,8 @@ impl SyncMetrics {
             rows: Counter::default(),
             rejected: Counter::default(),
             skipped: Counter::default(),
+            losses: Counter::default(),
+            replayed: Counter::default(),
         };
         for outcome in [Outcome::Done, Outcome::Partial, Outcome::Failed, Outcome::Refused, Outcome::Busy] {
             drop(metrics.runs.get_or_create(&labels(outcome)));
@@ -41,6 +45,8 @@ impl SyncMetrics {
         registry.register("sync_rows", "Record and count rows sent to MySQL", metrics.rows.clone());
         registry.register("rejected_rows", "Entries set aside in sync_rejected", metrics.rejected.clone());
         registry.register("sync_skipped", "Ticks that found a run under way", metrics.skipped.clone());
+        registry.register("redis_loss", "Partitions restored after Redis lost writes", metrics.losses.clone());
+        registry.register("replayed_writes", "Degraded writes replayed", metrics.replayed.clone());
         metrics
     }
 
@@ -50,6 +56,9 @@ impl SyncMetrics {
         self.seconds.observe(Duration::from_millis(report.duration_ms).as_secs_f64());
         self.rows.inc_by(report.tally.rows_written);
         self.rejected.inc_by(report.tally.rejected);
+        self.replayed.inc_by(report.tally.replayed);
+        let restores = report.partitions.iter().filter_map(|partition| Some(partition.restored.as_ref()?.times));
+        self.losses.inc_by(restores.sum());
     }
 
     /// A tick found a run under way.

@@ -39,15 +39,15 @@ impl Committed {
 
 /// Commits the chunks of one run, over a connection of its own.
 pub struct Writer {
-    session: Session,
-    lease: Lease,
+    pub(super) session: Session,
+    pub(super) lease: Lease,
     run_id: String,
-    vocabulary: Arc<Vocabulary>,
+    pub(super) vocabulary: Arc<Vocabulary>,
     retries: u64,
 }
 
 /// Deadlocks and lost connections are over soon or not at all: five more tries within about three seconds.
-fn backoff() -> impl Iterator<Item = Duration> {
+pub(super) fn backoff() -> impl Iterator<Item = Duration> {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(50))
         .with_max_delay(Duration::from_secs(1))
@@ -133,15 +133,27 @@ impl Writer {
                 .session
                 .with(move |conn| Box::pin(async move { conn.transact(lease, &run_id, &chunk).await }))
                 .await;
-            match (outcome, delays.next()) {
-                (Err(error), Some(delay)) if error.is_transient() => {
-                    self.retries += 1;
-                    tracing::debug!(%error, partition = %lease.partition, "transaction is tried again");
-                    tokio::time::sleep(delay).await;
-                }
-                (outcome, _) => return outcome,
+            match outcome {
+                Err(error) if self.tries_again(&error, &mut delays).await => {}
+                outcome => return outcome,
             }
         }
+    }
+
+    /// Whether a transaction that failed so is tried again; waits until it is time to.
+    pub(super) async fn tries_again(
+        &mut self,
+        error: &SinkError,
+        delays: &mut (impl Iterator<Item = Duration> + Send),
+    ) -> bool {
+        if !error.is_transient() {
+            return false;
+        }
+        let Some(delay) = delays.next() else { return false };
+        self.retries += 1;
+        tracing::debug!(%error, partition = %self.lease.partition, "transaction is tried again");
+        tokio::time::sleep(delay).await;
+        true
     }
 
     /// Turns the only row of a part into one that is set aside.
@@ -225,7 +237,12 @@ impl Conn {
     }
 
     /// The last statement of every transaction. Two connections may commit at once: the checkpoint only advances.
-    async fn store_checkpoint(&mut self, lease: Lease, to: Checkpoint, last_event_ms: i64) -> Result<(), SinkError> {
+    pub(super) async fn store_checkpoint(
+        &mut self,
+        lease: Lease,
+        to: Checkpoint,
+        last_event_ms: i64,
+    ) -> Result<(), SinkError> {
         let text = "/* tallyd sync.commit */ UPDATE sync_partition SET \
              checkpoint = IF(CAST(SUBSTRING_INDEX(checkpoint, '.', 1) AS UNSIGNED) < ? \
                 OR CAST(SUBSTRING_INDEX(checkpoint, '.', -1) AS UNSIGNED) < ?, ?, checkpoint), \

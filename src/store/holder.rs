@@ -13,12 +13,42 @@ use crate::store::mark;
 pub enum Verdict {
     /// Nothing was lost; the checkpoint is the caller's now.
     Held(Holder),
-    /// Redis is older than what MySQL holds; with the value found, empty when missing.
-    Lost(String),
-    /// A restore is under way.
-    Restoring,
-    /// The checkpoint carries a token that is not below the caller's.
+    /// Redis lost something that MySQL holds: a restore is due.
+    Lost(Loss),
+    /// The checkpoint, or that of a restore, carries a token that is not below the caller's.
     Newer(String),
+}
+
+/// How a loss shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossKind {
+    /// There is no checkpoint.
+    Missing,
+    /// The checkpoint is below MySQL's, or unreadable.
+    Older,
+    /// A restore was begun and not ended.
+    Interrupted,
+}
+
+impl LossKind {
+    /// The word in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Older => "older",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A loss that the check has proven.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// How it shows.
+    pub kind: LossKind,
+    /// The checkpoint found, empty when missing.
+    pub found: String,
 }
 
 /// What a claim found.
@@ -76,14 +106,18 @@ impl Store {
         invocation.key(self.keys.restoring(partition)).arg(mysql.token).arg(mysql.step).arg(token);
         let answer = script::invoke(&invocation, &mut connection).await;
         let (verdict, found): (String, String) = answer.map_err(self.failed("the check of the checkpoint"))?;
-        Ok(match verdict.as_str() {
-            "ok" => {
-                Verdict::Held(Holder { store: self.clone(), partition, expected: Checkpoint::first(token), dry: false })
-            }
-            "restoring" => Verdict::Restoring,
-            "newer" => Verdict::Newer(found),
-            _ => Verdict::Lost(found),
-        })
+        let kind = match verdict.as_str() {
+            "ok" => return Ok(Verdict::Held(self.holder(partition, token))),
+            "newer" => return Ok(Verdict::Newer(found)),
+            "missing" => LossKind::Missing,
+            "interrupted" => LossKind::Interrupted,
+            _ => LossKind::Older,
+        };
+        Ok(Verdict::Lost(Loss { kind, found }))
+    }
+
+    pub(super) fn holder(&self, partition: Partition, token: u64) -> Holder {
+        Holder { store: self.clone(), partition, expected: Checkpoint::first(token), dry: false }
     }
 
     /// For a dry run: reads as a holder does, without lease or step. It must not be asked to change anything.
@@ -98,6 +132,12 @@ impl Holder {
     #[must_use]
     pub fn partition(&self) -> Partition {
         self.partition
+    }
+
+    /// The checkpoint that it last set.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        self.expected
     }
 
     pub(super) fn fenced<'s>(&self, script: &'s Script) -> ScriptInvocation<'s> {

@@ -41,6 +41,29 @@ fenced!(VERIFY, "lua/verify.lua");
 fenced!(CORRECT, "lua/correct.lua");
 fenced!(FINISH, "lua/finish.lua");
 
+/// A script after the beginning of a restore.
+macro_rules! restoring {
+    ($name:ident, $($file:literal),+) => {
+        pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(include_str!("lua/restore_guard.lua"), $(include_str!($file)),+))
+        });
+    };
+}
+
+pub(super) static RESTORE_BEGIN: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("lua/restore_begin.lua")));
+restoring!(RESTORE_MARKS, "lua/mark_time.lua", "lua/restore_marks.lua");
+restoring!(RESTORE_STATES, "lua/mark_time.lua", "lua/restore_drop.lua", "lua/restore_states.lua");
+restoring!(RESTORE_PAGE, "lua/mark_time.lua", "lua/restore_drop.lua", "lua/restore_page.lua");
+restoring!(RESTORE_COUNTS, "lua/mark_time.lua", "lua/restore_counts.lua");
+restoring!(RESTORE_LOCKS, "lua/restore_locks.lua");
+restoring!(RESTORE_END, "lua/restore_end.lua");
+
+pub(super) static REPLAY: LazyLock<Script> = LazyLock::new(|| {
+    let parts = [include_str!("lua/fence.lua"), include_str!("lua/mark_time.lua"), include_str!("lua/replay.lua")];
+    Script::new(&parts.concat())
+});
+
 /// Calls a script, loading it when Redis does not have it. The library does that once; it may be forgotten again between
 /// the loading and the call (SCRIPT FLUSH, a failover). A script that is not there has not run, so that it may be
 /// called again.

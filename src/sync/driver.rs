@@ -17,16 +17,12 @@ use super::progress::Progress;
 use super::report::{Outcome, Trigger};
 use super::request::{Requests, Ticket};
 use super::run::{Context, Extent, new_run_id, run_as};
+use super::watch::{Ended, Watcher};
 use crate::metrics::SyncMetrics;
 use crate::sink::LEASE_SECONDS;
-use crate::store::{Store, StoreError};
 
 /// How long a run of the daemon waits for other owners: longer than a lease of a crashed one holds.
 const LEASE_WAIT: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 5);
-/// How often the backlog is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long the backlog is left to the schedule after a run that did not succeed.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// Wakes the driver. Clones wake the same one.
 #[derive(Clone)]
@@ -45,6 +41,14 @@ impl Waker {
             let skipped = self.skipped.fetch_add(1, Ordering::Relaxed) + 1;
             self.metrics.skipped();
             tracing::info!(trigger = trigger.as_str(), skipped, "skipped: a run is under way");
+        }
+    }
+
+    /// As [`Waker::wake`], by somebody who comes again: a run under way is no news to him, and is not counted.
+    pub(super) fn nudge(&self, trigger: Trigger) {
+        if !self.running.load(Ordering::Acquire) {
+            // When another waking is there already, that is the one.
+            let _woken = self.sender.try_send(trigger);
         }
     }
 
@@ -71,19 +75,23 @@ pub struct Driver {
 
 impl Driver {
     /// Starts the loop. When it is `automatic`, a run starts at once, so that what a crash has left is finished first,
-    /// and the backlog may start others; else runs start only when asked for.
+    /// and the backlog and failures may start others; else runs start only when asked for. The degraded journal starts
+    /// them in any case.
     #[must_use]
     pub fn start(context: &Arc<Context>, metrics: SyncMetrics, automatic: bool, stop: &CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         let requests = Arc::default();
         let waker = Waker { sender, requests, running: Arc::default(), skipped: Arc::default(), metrics };
-        let (outcomes, last) = watch::channel(None);
+        let (ends, last) = watch::channel(Ended::default());
         if automatic {
             waker.wake(Trigger::Start);
         }
-        let mut tasks = vec![tokio::spawn(drive(context.clone(), receiver, waker.clone(), outcomes, stop.clone()))];
+        let mut tasks = vec![tokio::spawn(drive(context.clone(), receiver, waker.clone(), ends, stop.clone()))];
+        let watcher = Watcher { context: context.clone(), waker: waker.clone(), last, stop: stop.clone() };
+        tasks.push(tokio::spawn(watcher.clone().journal()));
         if automatic {
-            tasks.push(tokio::spawn(watch_backlog(context.clone(), waker.clone(), last, stop.clone())));
+            tasks.push(tokio::spawn(watcher.clone().backlog()));
+            tasks.push(tokio::spawn(watcher.failures()));
         }
         Self { waker, tasks }
     }
@@ -102,7 +110,7 @@ async fn drive(
     context: Arc<Context>,
     mut wakings: mpsc::Receiver<Trigger>,
     waker: Waker,
-    outcomes: watch::Sender<Option<Outcome>>,
+    ends: watch::Sender<Ended>,
     stop: CancellationToken,
 ) {
     loop {
@@ -124,54 +132,10 @@ async fn drive(
         let report = run_as(run_id, &context, trigger, Extent::Changed, LEASE_WAIT, &progress, &stop).await;
         waker.running.store(false, Ordering::Release);
         waker.metrics.ended(&report);
-        outcomes.send_replace(Some(report.outcome));
+        ends.send_replace(Ended { done: report.outcome == Outcome::Done, failed: report.has_failed() });
         if let Some(request) = request {
             request.answer(report);
         }
     }
     waker.requests.close();
-}
-
-/// Wakes the driver when the backlog has grown to `sync.early_flush_changes`.
-async fn watch_backlog(
-    context: Arc<Context>,
-    waker: Waker,
-    mut last: watch::Receiver<Option<Outcome>>,
-    stop: CancellationToken,
-) {
-    let mut store = None;
-    let mut pause = LOOK;
-    while tokio::time::timeout(pause, stop.cancelled()).await.is_err() {
-        pause = LOOK;
-        match pending(&context, &mut store).await {
-            Ok(pending) if pending >= context.config.sync.early_flush_changes => {
-                last.mark_unchanged();
-                waker.wake(Trigger::Backlog);
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    _ = last.changed() => {}
-                }
-                if *last.borrow() != Some(Outcome::Done) {
-                    pause = PAUSE;
-                }
-            }
-            Ok(_) => {}
-            Err(error) => {
-                tracing::debug!(%error, "the backlog could not be looked at");
-                store = None;
-            }
-        }
-    }
-}
-
-async fn pending(context: &Context, store: &mut Option<Store>) -> Result<u64, StoreError> {
-    let store = match store {
-        Some(store) => store,
-        None => store.insert(context.store().await?),
-    };
-    let mut pending = 0;
-    for partition in context.partitions() {
-        pending += store.pending(partition).await?;
-    }
-    Ok(pending)
 }

@@ -15,7 +15,7 @@ use super::scan::{COUNTED, TARGETS, items_of};
 use super::work::{Rules, read_slab};
 use crate::model::{Change, Checkpoint, Chunk, Id, Partition};
 use crate::sink::{Lease, Writer};
-use crate::store::{Corrected, Holder, Marks, ScanItem, Scanned, Store};
+use crate::store::{Corrected, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store};
 
 /// Looks at every partition. It remembers the targets it has met and scanned, and needs memory for them.
 pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent) -> Vec<PartitionReport> {
@@ -28,7 +28,7 @@ pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent)
     };
     let mut reports = Vec::new();
     for partition in context.partitions() {
-        if let Some(report) = refused(store, partition, kept.get(&partition).copied().unwrap_or_default()).await {
+        if let Some(report) = lost(store, partition, kept.get(&partition).copied().unwrap_or_default()).await {
             reports.push(report);
             continue;
         }
@@ -40,7 +40,7 @@ pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent)
             Ok(()) => (Outcome::Done, None),
             Err(error) => (Outcome::Failed, Some(error.to_string())),
         };
-        reports.push(PartitionReport { target_type, shard, outcome, error, tally: look.tally });
+        reports.push(PartitionReport { target_type, shard, outcome, error, restored: None, tally: look.tally });
     }
     reports
 }
@@ -52,19 +52,23 @@ async fn checkpoints(context: &Context) -> Result<HashMap<Partition, Checkpoint>
     Ok(rows.into_iter().filter_map(|row| Some((row.partition, row.checkpoint.parse().ok()?))).collect())
 }
 
-/// What a run would refuse, by the look of it.
-async fn refused(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
+/// What a run would have to restore first, by the look of it.
+async fn lost(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
     let backlog = match store.backlog(partition).await {
         Ok(backlog) => backlog,
         Err(error) => return Some(PartitionReport::untouched(partition, Outcome::Failed, error.to_string())),
     };
-    let refused = |error| Some(PartitionReport::untouched(partition, Outcome::Refused, error));
     let found = backlog.checkpoint.unwrap_or_default();
-    if backlog.restoring {
-        return refused(partition::RESTORING.to_owned());
-    }
-    let held: Checkpoint = if found.is_empty() { Checkpoint::default() } else { found.parse().unwrap_or_default() };
-    if held < mysql { refused(partition::lost(&found, mysql)) } else { None }
+    let held: Checkpoint = found.parse().unwrap_or_default();
+    let kind = match (backlog.restoring, held < mysql) {
+        (true, _) => LossKind::Interrupted,
+        (false, true) if found.is_empty() => LossKind::Missing,
+        (false, true) => LossKind::Older,
+        (false, false) => return None,
+    };
+    let lost = partition::lost(&Loss { kind, found }, mysql);
+    let error = format!("{lost}; a run would restore it first: what would be kept and copied then is not known yet");
+    Some(PartitionReport::untouched(partition, Outcome::Partial, error))
 }
 
 /// A target and an interaction.

@@ -15,7 +15,7 @@ pub enum Outcome {
     Partial,
     /// It failed; what is left stays marked.
     Failed,
-    /// Nothing was touched: the checkpoint proves a loss.
+    /// Nothing was touched: the checkpoint proves that MySQL lost writes.
     Refused,
     /// Another owner holds the lease.
     Busy,
@@ -49,6 +49,10 @@ pub enum Trigger {
     Command,
     /// `POST /sync`.
     Api,
+    /// The degraded journal has rows.
+    Journal,
+    /// The last run failed.
+    Retry,
 }
 
 impl Trigger {
@@ -61,6 +65,8 @@ impl Trigger {
             Self::Start => "start",
             Self::Command => "command",
             Self::Api => "api",
+            Self::Journal => "journal",
+            Self::Retry => "retry",
         }
     }
 }
@@ -82,11 +88,13 @@ pub struct Tally {
     pub drift: u64,
     /// Transactions tried again.
     pub retries: u64,
+    /// Degraded writes replayed.
+    pub replayed: u64,
 }
 
 impl Tally {
     fn add(&mut self, other: &Self) {
-        let Self { targets, changes, rows_written, rejected, left, drift, retries } = other;
+        let Self { targets, changes, rows_written, rejected, left, drift, retries, replayed } = other;
         self.targets += targets;
         self.changes += changes;
         self.rows_written += rows_written;
@@ -94,11 +102,31 @@ impl Tally {
         self.left += left;
         self.drift += drift;
         self.retries += retries;
+        self.replayed += replayed;
     }
 
     fn is_idle(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// What a restore did, after Redis had lost what MySQL holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Restored {
+    /// How the loss showed: `missing`, `older` or `interrupted`.
+    pub kind: &'static str,
+    /// The checkpoint that Redis held, empty when missing.
+    pub from: String,
+    /// The checkpoint that it holds now.
+    pub to: String,
+    /// The checkpoint that MySQL holds.
+    pub mysql: String,
+    /// States that were dropped.
+    pub dropped: u64,
+    /// Changes that stay, those included that were written meanwhile; what a SCAN repeats is counted again.
+    pub kept: u64,
+    /// How many restores this run made of the partition; this is the last.
+    pub times: u64,
 }
 
 /// What became of one partition.
@@ -113,6 +141,9 @@ pub struct PartitionReport {
     /// Why, unless it is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The restore that came before the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
     /// Its figures.
     #[serde(flatten)]
     pub tally: Tally,
@@ -123,7 +154,21 @@ impl PartitionReport {
     #[must_use]
     pub fn untouched(partition: Partition, outcome: Outcome, error: String) -> Self {
         let Partition { target_type, shard } = partition;
-        Self { target_type, shard, outcome, error: Some(error), tally: Tally::default() }
+        Self { target_type, shard, outcome, error: Some(error), restored: None, tally: Tally::default() }
+    }
+
+    /// Adds what an earlier attempt of the same run did.
+    pub(super) fn add_earlier(&mut self, earlier: Self) {
+        self.tally.add(&earlier.tally);
+        match (&mut self.restored, earlier.restored) {
+            (Some(last), Some(earlier)) => last.times += earlier.times,
+            (last @ None, earlier) => *last = earlier,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.outcome == Outcome::Done && self.tally.is_idle() && self.restored.is_none()
     }
 }
 
@@ -171,14 +216,19 @@ impl RunReport {
     /// Whether there was nothing to do, and nothing in the way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.outcome == Outcome::Done && self.tally.is_idle()
+        self.outcome == Outcome::Done && self.partitions.iter().all(PartitionReport::is_idle)
+    }
+
+    /// Whether the work on a partition failed, and may succeed when it is tried again.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.partitions.iter().any(|partition| partition.outcome == Outcome::Failed)
     }
 }
 
 /// Partitions that had nothing to do do not count beside those that had.
 fn overall(partitions: &[PartitionReport]) -> Outcome {
-    let idle = |p: &&PartitionReport| p.outcome == Outcome::Done && p.tally.is_idle();
-    let busy: Vec<Outcome> = partitions.iter().filter(|p| !idle(p)).map(|p| p.outcome).collect();
+    let busy: Vec<Outcome> = partitions.iter().filter(|p| !p.is_idle()).map(|p| p.outcome).collect();
     match busy.split_first() {
         None => Outcome::Done,
         Some((first, rest)) if rest.iter().all(|outcome| outcome == first) => *first,
@@ -198,6 +248,7 @@ mod tests {
             shard: 0,
             outcome,
             error: None,
+            restored: None,
             tally: Tally { changes, ..Tally::default() },
         };
         let idle = partition(Outcome::Done, 0);

@@ -154,7 +154,7 @@ async fn all(run: &Run<'_>, store: Store, deadline: Instant) -> Vec<PartitionRep
             None => run.context.store().await,
         };
         let mut report = match &connected {
-            Ok(store) => partition::sync(run, store, partition, deadline).await,
+            Ok(store) => Box::pin(partition::sync(run, store, partition, deadline)).await,
             Err(error) => PartitionReport::untouched(partition, Outcome::Failed, error.to_string()),
         };
         // A connection on which nothing comes any more never recovers: after a failure another takes its place.
@@ -228,7 +228,7 @@ fn log(report: &RunReport) {
         tracing::warn!(partitions = names.join(" "), outcome, "not synced: {error}");
     }
     let (trigger, outcome) = (trigger.as_str(), outcome.as_str());
-    let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries } = *tally;
+    let crate::sync::Tally { targets, changes, rows_written, rejected, left, drift, retries, replayed } = *tally;
     if report.is_idle() {
         tracing::debug!(run_id, trigger, outcome, duration_ms, "run: nothing to do");
     } else {
@@ -243,6 +243,7 @@ fn log(report: &RunReport) {
             left,
             drift,
             retries,
+            replayed,
             duration_ms,
             "run"
         );

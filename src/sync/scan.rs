@@ -37,6 +37,7 @@ impl Work<'_> {
                 self.push(chunk, Pending { bad_targets: piece.to_vec(), ..Pending::none() }).await?;
             }
             self.settle().await?;
+            self.replay().await?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());

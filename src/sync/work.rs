@@ -9,6 +9,7 @@ use super::progress::Progress;
 use super::report::Tally;
 use crate::failpoint;
 use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
+use crate::sink::Writer;
 use crate::store::{Acked, BadMark, ChangePage, Corrected, Holder, Marks};
 
 /// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
@@ -39,6 +40,8 @@ impl Rules<'_> {
 pub(super) struct Work<'c> {
     pub(super) holder: Holder,
     pub(super) pipeline: Pipeline,
+    /// Reads the journal of degraded writes, and takes out what is replayed.
+    pub(super) journal: Writer,
     pub(super) rules: Rules<'c>,
     pub(super) tally: Tally,
     pub(super) progress: &'c Progress,
@@ -47,8 +50,9 @@ pub(super) struct Work<'c> {
 }
 
 impl Work<'_> {
-    /// Drains what a crashed run left, then claims once and drains that.
+    /// Replays, drains what a crashed run left, then claims once and drains that.
     pub(super) async fn run(&mut self) -> Result<(), RunError> {
+        self.replay().await?;
         loop {
             self.go_on()?;
             let Some(claim) = self.holder.claim().await? else { return Ok(()) };
@@ -123,6 +127,7 @@ impl Work<'_> {
             }
             // All acked before the next page, so that no change is read again meanwhile.
             self.settle().await?;
+            self.replay().await?;
             if cursor == 0 {
                 return Ok(());
             }
@@ -212,7 +217,7 @@ impl Work<'_> {
     }
 }
 
-fn go_on(stop: &CancellationToken) -> Result<(), RunError> {
+pub(super) fn go_on(stop: &CancellationToken) -> Result<(), RunError> {
     if stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
 }
 

@@ -1,25 +1,26 @@
 -- Compare the checkpoint with what MySQL holds, and take it over if nothing was lost.
 -- KEYS: ckpt, restoring.  ARGV: MySQL's token, MySQL's step, the caller's lease token.
--- Answers {verdict, the checkpoint found or ''}. Only 'ok' changes anything: ckpt becomes '<caller's token>.0'.
---   lost       below MySQL's, missing while MySQL's is above zero, or unreadable
---   restoring  a restore is under way
---   newer      set under a token that is not below the caller's
-local held = redis.call('GET', KEYS[1])
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  return { 'restoring', held or '' }
-end
+-- Answers {verdict, the value found or ''}. Only 'ok' changes anything: ckpt becomes '<caller's token>.0'.
+--   missing      there is none, while MySQL's is above zero
+--   older        below MySQL's, or unreadable
+--   interrupted  a restore was begun and not ended
+--   newer        ckpt or restoring was set under a token that is not below the caller's
+local held, restoring = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
 local token, step, own = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local function read(checkpoint)
+  local of_token, of_step = string.match(checkpoint or '', '^(%d+)%.(%d+)$')
+  return tonumber(of_token), tonumber(of_step)
+end
+local held_token, held_step = read(held)
+if (held_token or 0) >= own then return { 'newer', held } end
+if (read(restoring) or 0) >= own then return { 'newer', restoring } end
+if restoring then return { 'interrupted', held or '' } end
 if held then
-  local held_token, held_step = string.match(held, '^(%d+)%.(%d+)$')
-  held_token, held_step = tonumber(held_token), tonumber(held_step)
   if not held_token or held_token < token or (held_token == token and held_step < step) then
-    return { 'lost', held }
-  end
-  if held_token >= own then
-    return { 'newer', held }
+    return { 'older', held }
   end
 elseif token > 0 or step > 0 then
-  return { 'lost', '' }
+  return { 'missing', '' }
 end
 redis.call('SET', KEYS[1], ARGV[3] .. '.0')
 return { 'ok', held or '' }

@@ -1,0 +1,145 @@
+//! What wakes the driver besides the schedule: the backlog, the journal of degraded writes, and a run that failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::driver::Waker;
+use super::error::RunError;
+use super::report::Trigger;
+use super::run::Context;
+use crate::sink::Session;
+use crate::store::{Store, StoreError};
+
+/// How often the backlog and the journal are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long they are left to others after a run that did not succeed.
+const PAUSE: Duration = Duration::from_secs(10);
+/// After how long a run that failed is tried again, at first and at most.
+const SOON: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_mins(1);
+
+/// How the last run ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ended {
+    /// Nothing was left.
+    pub(super) done: bool,
+    /// Something failed.
+    pub(super) failed: bool,
+}
+
+/// Looks, and wakes the driver.
+#[derive(Clone)]
+pub(super) struct Watcher {
+    pub(super) context: Arc<Context>,
+    pub(super) waker: Waker,
+    pub(super) last: watch::Receiver<Ended>,
+    pub(super) stop: CancellationToken,
+}
+
+impl Watcher {
+    /// Wakes when the backlog has grown to `sync.early_flush_changes`.
+    pub(super) async fn backlog(mut self) {
+        let mut store = None;
+        let mut pause = LOOK;
+        while self.sleeps(pause).await {
+            pause = LOOK;
+            match pending(&self.context, &mut store).await {
+                Ok(pending) if pending >= self.context.config.sync.early_flush_changes => {
+                    self.last.mark_unchanged();
+                    self.waker.wake(Trigger::Backlog);
+                    pause = self.run_ended().await;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the backlog could not be looked at");
+                    store = None;
+                }
+            }
+        }
+    }
+
+    /// Wakes when the journal of degraded writes has rows and Redis answers, so that they can be replayed.
+    pub(super) async fn journal(mut self) {
+        let (mut session, mut store) = (self.context.sink.session(), None);
+        let mut pause = LOOK;
+        while self.sleeps(pause).await {
+            pause = LOOK;
+            match replayable(&self.context, &mut session, &mut store).await {
+                Ok(true) => {
+                    self.last.mark_unchanged();
+                    self.waker.nudge(Trigger::Journal);
+                    pause = self.run_ended().await;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the degraded journal could not be looked at");
+                    store = None;
+                }
+            }
+        }
+        session.close().await;
+    }
+
+    /// Wakes again after a run that failed, less and less often until one does not.
+    pub(super) async fn failures(mut self) {
+        let mut pause = SOON;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = self.last.changed() => {}
+            }
+            if !self.last.borrow_and_update().failed {
+                pause = SOON;
+                continue;
+            }
+            if !self.sleeps(pause).await {
+                return;
+            }
+            if self.last.borrow().failed {
+                pause = (pause * 2).min(LATE);
+                self.waker.nudge(Trigger::Retry);
+            }
+        }
+    }
+
+    /// `false` when it is time to stop.
+    async fn sleeps(&self, pause: Duration) -> bool {
+        tokio::time::timeout(pause, self.stop.cancelled()).await.is_err()
+    }
+
+    /// Waits for the end of the run that is under way; answers when to look again.
+    async fn run_ended(&mut self) -> Duration {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            _ = self.last.changed() => {}
+        }
+        if self.last.borrow().done { LOOK } else { PAUSE }
+    }
+}
+
+async fn pending(context: &Context, store: &mut Option<Store>) -> Result<u64, StoreError> {
+    let store = connected(context, store).await?;
+    let mut pending = 0;
+    for partition in context.partitions() {
+        pending += store.pending(partition).await?;
+    }
+    Ok(pending)
+}
+
+async fn replayable(context: &Context, session: &mut Session, store: &mut Option<Store>) -> Result<bool, RunError> {
+    if !session.journal_waits(&context.vocabulary).await? {
+        return Ok(false);
+    }
+    connected(context, store).await?.ping().await?;
+    Ok(true)
+}
+
+async fn connected<'s>(context: &Context, store: &'s mut Option<Store>) -> Result<&'s Store, StoreError> {
+    Ok(match store {
+        Some(store) => store,
+        None => store.insert(context.store().await?),
+    })
+}
