@@ -1,13 +1,14 @@
 //! Answering questions, from Redis when it knows and after a load when it does not.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use futures::StreamExt;
 
-use super::load::Need;
+use super::load::NotLoaded;
 use super::{Live, LiveError, Question, UserPage, UserTarget};
 use crate::model::Id;
+use crate::store::Wanted;
 
 /// How often a question is asked: once, and again after loads.
 const TRIES: usize = 4;
@@ -34,7 +35,8 @@ impl Live {
             if let Some(known) = known {
                 return Ok(known);
             }
-            self.load(target_type, target, Need::Counts).await?;
+            let counts = self.context.vocabulary.interactions.iter().map(|i| i.code).collect();
+            self.load(target_type, target, Wanted { counts, ..Wanted::default() }).await?;
         }
         Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))
     }
@@ -86,18 +88,20 @@ impl Live {
         }
     }
 
-    /// Loads what is not answered. A state that is asked for needs a complete hash.
+    /// Loads what is not answered.
     async fn load_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
-        let unanswered = open.iter().copied().filter(|&at| answers[at].is_none());
-        let need = |at: usize| if questions[at].user.is_some() { Need::States } else { Need::Counts };
-        let target = |at: usize| (questions[at].target_type, questions[at].target, need(at));
-        let targets: BTreeSet<(u16, Id, Need)> = unanswered.map(target).collect();
-        let loads = futures::stream::iter(targets).map(|(target_type, target, need)| async move {
-            (target_type, target, self.load(target_type, target, need).await)
+        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
+        for question in open.iter().filter(|&&at| answers[at].is_none()).map(|&at| &questions[at]) {
+            let wanted = targets.entry((question.target_type, question.target)).or_default();
+            wanted.counts.insert(question.interaction);
+            wanted.states.extend(question.user.map(|user| (question.interaction, user)));
+        }
+        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
+            (target_type, target, self.load(target_type, target, wanted).await)
         });
-        let outcomes: Vec<(u16, Id, Result<(), LiveError>)> = loads.buffer_unordered(LOADS).collect().await;
+        let outcomes: Vec<(u16, Id, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
         for (target_type, target, outcome) in outcomes {
-            let Err(error) = outcome else { continue };
+            let Err(error) = outcome.map_err(LiveError::from) else { continue };
             for &at in open {
                 let same = (questions[at].target_type, questions[at].target) == (target_type, target);
                 if same && answers[at].is_none() {

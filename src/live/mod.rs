@@ -4,9 +4,15 @@
 //! nothing of HTTP.
 
 mod ask;
+mod fill;
+mod flight;
 mod link;
 mod load;
+mod unload;
+mod warm;
 mod write;
+
+pub use warm::Warmed;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Recording states and viewers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::StreamExt;
 
-use super::load::Need;
+use super::load::NotLoaded;
 use super::{Answer, Live, LiveError, ROOM, StateOp};
 use crate::model::{Id, Kind, Partition};
-use crate::store::{Viewed, WriteOp, Written};
+use crate::store::{Unloaded, Viewed, Wanted, WriteOp, Written};
 
 /// How often a write is tried: once, again when its target was loaded, and again when that was in vain.
 const TRIES: usize = 4;
@@ -25,12 +25,19 @@ impl Live {
     pub async fn set_many(&self, ops: &[StateOp]) -> Vec<Result<Answer, LiveError>> {
         let mut answers: Vec<Option<Result<Answer, LiveError>>> = vec![None; ops.len()];
         let mut open: Vec<usize> = (0..ops.len()).collect();
-        for _ in 0..TRIES {
-            let again = self.try_all(ops, &open, &mut answers).await;
+        let mut unloaded = Unloaded::Refuse;
+        for round in 1..=TRIES {
+            if round == TRIES {
+                unloaded = Unloaded::Accept;
+            }
+            let again = self.try_all(ops, &open, unloaded, &mut answers).await;
             if again.is_empty() {
                 break;
             }
-            self.load_all(ops, &again, &mut answers).await;
+            if !self.load_all(ops, &again, &mut answers).await {
+                // Neither MySQL nor room for loads is needed for a write.
+                unloaded = Unloaded::Accept;
+            }
             open = again.into_iter().filter(|&at| answers[at].is_none()).collect();
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
@@ -42,6 +49,7 @@ impl Live {
         &self,
         ops: &[StateOp],
         open: &[usize],
+        unloaded: Unloaded,
         answers: &mut [Option<Result<Answer, LiveError>>],
     ) -> Vec<usize> {
         // Single writes are few at once, and do not queue up behind batches. Nothing is held while targets are loaded.
@@ -70,7 +78,7 @@ impl Live {
         let mut again = Vec::new();
         for (partition, places) in partitions {
             let batch: Vec<WriteOp> = places.iter().map(|&at| write_op(&ops[at])).collect();
-            match store.write(partition, &batch, &self.clock, self.patience()).await {
+            match store.write(partition, &batch, unloaded, &self.clock, self.patience()).await {
                 Ok((_, written)) => {
                     for (&at, written) in places.iter().zip(written) {
                         match written {
@@ -94,17 +102,28 @@ impl Live {
         again
     }
 
-    async fn load_all(&self, ops: &[StateOp], open: &[usize], answers: &mut [Option<Result<Answer, LiveError>>]) {
-        let targets: BTreeSet<(u16, Id)> = open.iter().map(|&at| (ops[at].target_type, ops[at].target)).collect();
-        let loads = futures::stream::iter(targets).map(|(target_type, target)| async move {
-            ((target_type, target), self.load(target_type, target, Need::Write).await)
+    /// Loads what the operations at `open` need, or answers them where Redis failed. Whether all was loaded.
+    async fn load_all(
+        &self,
+        ops: &[StateOp],
+        open: &[usize],
+        answers: &mut [Option<Result<Answer, LiveError>>],
+    ) -> bool {
+        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
+        for op in open.iter().map(|&at| &ops[at]) {
+            let wanted = targets.entry((op.target_type, op.target)).or_default();
+            wanted.writes.insert((op.interaction, op.user));
+        }
+        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
+            ((target_type, target), self.load(target_type, target, wanted).await)
         });
-        let outcomes: BTreeMap<(u16, Id), Result<(), LiveError>> = loads.buffer_unordered(LOADS).collect().await;
+        let outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
         for &at in open {
-            if let Some(Err(error)) = outcomes.get(&(ops[at].target_type, ops[at].target)) {
+            if let Some(Err(NotLoaded::Redis(error))) = outcomes.get(&(ops[at].target_type, ops[at].target)) {
                 answers[at] = Some(Err(error.clone()));
             }
         }
+        outcomes.values().all(Result::is_ok)
     }
 
     /// Counts a viewer, at most once in the window of the counter. Answers whether it was counted, and the count.
@@ -126,7 +145,10 @@ impl Live {
             match answer.map_err(|error| self.failed(number, &error))? {
                 Viewed::Seen(counted, count) => return Ok((counted, count)),
                 Viewed::Expired => {}
-                Viewed::NotLoaded => self.load(target_type, target, Need::Counts).await?,
+                Viewed::NotLoaded => {
+                    let counts = [interaction].into();
+                    self.load(target_type, target, Wanted { counts, ..Wanted::default() }).await?;
+                }
             }
         }
         Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))

@@ -5,6 +5,7 @@
 //! to Redis alone (the backlog) comes and goes: while Redis is down, nothing is said of it.
 
 mod backlog;
+mod cache;
 mod http;
 mod sync;
 mod writes;
@@ -16,6 +17,7 @@ use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 
 pub use backlog::{BacklogMetrics, Waiting};
+pub use cache::CacheMetrics;
 pub use http::{Call, HttpMetrics};
 pub use sync::SyncMetrics;
 pub use writes::WriteMetrics;
@@ -34,6 +36,8 @@ pub struct Metrics {
     pub sync: SyncMetrics,
     /// Requests of the API.
     pub http: HttpMetrics,
+    /// What leaves Redis.
+    pub cache: CacheMetrics,
     /// What waits in Redis.
     pub backlog: BacklogMetrics,
     registry: Arc<Registry>,
@@ -49,6 +53,7 @@ impl Metrics {
             writes: WriteMetrics::register(&mut registry, vocabulary),
             sync: SyncMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry, calls),
+            cache: CacheMetrics::register(&mut registry),
             backlog: BacklogMetrics::register(&mut registry, vocabulary),
             registry: Arc::new(registry),
         }
@@ -85,6 +90,7 @@ mod tests {
             "tallyd_sync_rows_total 0",
             "tallyd_sync_skipped_total 0",
             "tallyd_rejected_rows_total 0",
+            "tallyd_unloaded_targets_total 0",
             "tallyd_http_requests_total{method=\"GET\",route=\"/v1/x\",status=\"2xx\"} 0",
             "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"4xx\"} 0",
         ] {
