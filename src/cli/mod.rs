@@ -9,6 +9,7 @@ mod progress;
 mod serve;
 mod status;
 mod sync;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Command {
     Serve(serve::Args),
     /// Copy what changed to MySQL, now
     Sync(sync::Args),
+    /// Load the most active targets
+    Warm(warm::Args),
     /// Show the backlog, the partitions and the last runs
     Status(status::Args),
     /// Check the configuration and both servers
@@ -100,6 +103,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Sync(args) => sync::run(args, context).await,
+        Command::Warm(args) => warm::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
         Command::Check(args) => check::run(args, context).await,
         Command::Migrate => migrate::run(&context).await,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,7 +15,7 @@ use crate::admin::{self, Admin};
 use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
-use crate::metrics::Metrics;
+use crate::metrics::{CacheMetrics, Metrics};
 use crate::sink::SinkError;
 use crate::sync::{Alarm, Context, Driver, Trigger};
 
@@ -65,6 +66,10 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
     }
 
+    let background = TaskTracker::new();
+    let restored = Arc::new(Notify::new());
+    keep_cache(&live, &restored, metrics.cache.clone(), &background, &stop);
+
     let admin = Admin {
         context: context.clone(),
         live: live.clone(),
@@ -96,10 +101,27 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         let schedules = async {
             alarm.stop().await;
             driver.join().await;
+            background.wait().await;
         };
         tokio::join!(listeners, schedules);
     };
     Ok(within(grace, ended).await)
+}
+
+/// Starts what brings targets into Redis and takes them out, until `stop` is cancelled. The most active are loaded again
+/// when a restore has notified `restored`.
+fn keep_cache(
+    live: &Live,
+    restored: &Arc<Notify>,
+    metrics: CacheMetrics,
+    background: &TaskTracker,
+    stop: &CancellationToken,
+) {
+    let (warming, unloading) = (live.clone(), live.clone());
+    let (restored, until, stop) = (restored.clone(), stop.clone(), stop.clone());
+    background.spawn(async move { warming.keep_warm(&restored, &until).await });
+    background.spawn(async move { unloading.keep_unloading(&metrics, &stop).await });
+    background.close();
 }
 
 /// Nothing happens where nobody listens.

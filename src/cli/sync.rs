@@ -58,7 +58,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         let wait = Duration::from_secs(u64::from(wait_seconds));
         tokio::select! {
             report = sync_run(&context, Trigger::Command, extent, wait, &progress, &stop) => report,
-            never = progress::show(&progress) => match never {},
+            never = progress::show(&progress, "marks copied") => match never {},
         }
     };
     if json {

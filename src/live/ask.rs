@@ -1,13 +1,14 @@
 //! Answering questions, from Redis when it knows and after a load when it does not.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use futures::StreamExt;
 
-use super::load::Need;
+use super::load::NotLoaded;
 use super::{Live, LiveError, Question, Silent, Source, Told, UserPage, UserTarget};
 use crate::model::Id;
+use crate::store::Wanted;
 
 /// How often a question is asked: once, and again after loads.
 const TRIES: usize = 4;
@@ -79,7 +80,7 @@ impl Live {
             .collect();
         let found = match self.store().await {
             Ok((number, store)) => self.answered(number, store.ask(&asked)).await,
-            Err(error) => Err(Silent::Away(error.to_string())),
+            Err(silent) => Err(silent),
         };
         match found {
             Ok(found) => {
@@ -110,22 +111,29 @@ impl Live {
         }
     }
 
-    /// Loads what is not answered. A state that is asked for needs a complete hash.
+    /// Loads what is not answered. Where that is not to be had soon, MySQL answers.
     async fn load_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
-        let unanswered = open.iter().copied().filter(|&at| answers[at].is_none());
-        let need = |at: usize| if questions[at].user.is_some() { Need::States } else { Need::Counts };
-        let target = |at: usize| (questions[at].target_type, questions[at].target, need(at));
-        let targets: BTreeSet<(u16, Id, Need)> = unanswered.map(target).collect();
-        let loads = futures::stream::iter(targets).map(|(target_type, target, need)| async move {
-            (target_type, target, self.load(target_type, target, need).await)
+        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
+        for question in open.iter().filter(|&&at| answers[at].is_none()).map(|&at| &questions[at]) {
+            let wanted = targets.entry((question.target_type, question.target)).or_default();
+            wanted.counts.insert(question.interaction);
+            wanted.states.extend(question.user.map(|user| (question.interaction, user)));
+        }
+        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
+            (target_type, target, self.load(target_type, target, wanted).await)
         });
-        let outcomes: Vec<(u16, Id, Result<(), LiveError>)> = loads.buffer_unordered(LOADS).collect().await;
+        let outcomes: Vec<(u16, Id, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
         for (target_type, target, outcome) in outcomes {
-            let Err(error) = outcome else { continue };
-            for &at in open {
-                let same = (questions[at].target_type, questions[at].target) == (target_type, target);
-                if same && answers[at].is_none() {
-                    answers[at] = Some(Err(error.clone()));
+            let Err(reason) = outcome else { continue };
+            let same = |at: &usize| (questions[*at].target_type, questions[*at].target) == (target_type, target);
+            let places: Vec<usize> = open.iter().copied().filter(same).filter(|&at| answers[at].is_none()).collect();
+            match reason {
+                NotLoaded::Busy(why) => self.ask_mysql(questions, &places, &why.to_string(), answers).await,
+                NotLoaded::Redis(Silent::Away(why)) => self.ask_mysql(questions, &places, &why, answers).await,
+                NotLoaded::Redis(Silent::Refused(error)) | NotLoaded::Mysql(error) => {
+                    for at in places {
+                        answers[at] = Some(Err(error.clone()));
+                    }
                 }
             }
         }

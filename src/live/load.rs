@@ -1,132 +1,160 @@
-//! Loading a target from MySQL on its first use.
+//! Loading a target from MySQL when something is wanted of it that Redis does not know.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Live, LiveError};
+use super::flight::{Flight, Flights};
+use super::{Live, LiveError, Silent};
 use crate::model::Id;
-use crate::sink::{Session, SinkError};
-use crate::store::{Loader, Loading, Merged};
+use crate::sink::SinkError;
+use crate::store::{Busy, Ended, Loading, Uncounted, Wanted, Why};
 
-/// Rows read and merged at once.
-const PAGE: u32 = 1000;
 /// How often somebody else's load is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// Requests that may wait for loads at once: those for targets that Redis holds must find room beside them.
-pub(super) const WAITING: usize = 256;
+/// Targets that may be loaded at once: requests for those that Redis holds must find room beside them.
+const PLACES: usize = 256;
 /// How long nobody tries to load after MySQL did not answer.
 const AWAY: Duration = Duration::from_secs(1);
-/// How long an empty target is remembered; spread, so that a scan of made-up ids does not come back all at once.
-const REMEMBER: std::ops::Range<u64> = 60_000..90_000;
 
-/// What a load is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Need {
-    /// Counts.
-    Counts,
-    /// States, too.
-    States,
-    /// A write: also a target of which there is nothing becomes complete.
-    Write,
+/// Why a target was not loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NotLoaded {
+    /// A call to Redis failed.
+    Redis(Silent),
+    /// MySQL cannot be reached, or refuses to be read.
+    Mysql(LiveError),
+    /// For longer than briefly: a restore, a run that has the target in hand, somebody else's load, or no room. Or a count
+    /// that cannot be taken while the target has changes that only one side has.
+    Busy(LiveError),
+}
+
+impl From<NotLoaded> for LiveError {
+    fn from(reason: NotLoaded) -> Self {
+        match reason {
+            NotLoaded::Redis(silent) => silent.into(),
+            NotLoaded::Mysql(error) | NotLoaded::Busy(error) => error,
+        }
+    }
+}
+
+/// Who loaded what was wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Loaded {
+    /// It was known already, or somebody else did.
+    Already,
+    /// This call did.
+    Here,
 }
 
 /// What all loads of a process share.
 pub(super) struct Loads {
     places: Semaphore,
+    flights: Flights,
     away: Mutex<Option<(Instant, LiveError)>>,
 }
 
 impl Loads {
     pub(super) fn new() -> Self {
-        Self { places: Semaphore::new(WAITING), away: Mutex::default() }
+        Self { places: Semaphore::new(PLACES), flights: Flights::default(), away: Mutex::default() }
     }
 
     /// The error of a moment ago, when MySQL did not answer: nobody queues up behind that.
-    fn away(&self) -> Result<(), LiveError> {
+    fn away(&self) -> Result<(), NotLoaded> {
         let away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
         match &*away {
-            Some((since, error)) if since.elapsed() < AWAY => Err(error.clone()),
+            Some((since, error)) if since.elapsed() < AWAY => Err(NotLoaded::Mysql(error.clone())),
             _ => Ok(()),
         }
     }
 
-    fn failed(&self, error: &SinkError) -> LiveError {
+    pub(super) fn failed(&self, error: &SinkError) -> NotLoaded {
         let told = LiveError::unavailable(error.to_string());
         if matches!(error, SinkError::Unreachable { .. }) {
             *self.away.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), told.clone()));
         }
-        told
+        NotLoaded::Mysql(told)
     }
 }
 
 impl Live {
-    /// Loads a target unless it is loaded, whoever does it.
-    pub(super) async fn load(&self, target_type: u16, target: Id, need: Need) -> Result<(), LiveError> {
-        let full = || LiveError::unavailable("too many requests wait for targets to be loaded".to_owned());
-        let _place = self.loading.places.try_acquire().map_err(|_| full())?;
-        let deadline = Instant::now() + self.context.config.mysql.timeout;
+    /// Sees to it that what is wanted of a target is known, whoever loads it. What others have in hand is waited for
+    /// briefly.
+    pub(super) async fn load(&self, target_type: u16, target: Id, wanted: Wanted) -> Result<(), NotLoaded> {
+        self.load_here(target_type, target, wanted).await.map(drop)
+    }
+
+    /// As [`Live::load`], and answers who did it.
+    pub(super) async fn load_here(&self, target_type: u16, target: Id, wanted: Wanted) -> Result<Loaded, NotLoaded> {
+        let begun = Instant::now();
+        // One of this process loads a target for all; the others wait for their turn, and find it loaded.
+        let flight = self.loading.flights.join((target_type, target), &wanted);
+        let _turn = flight.turn().await;
+        if let Some(failure) = flight.failure_since(begun) {
+            return Err(failure);
+        }
+        let outcome = self.load_in_turn(begun, (target_type, target), &wanted, &flight).await;
+        if let Err(failure @ (NotLoaded::Redis(_) | NotLoaded::Mysql(_))) = &outcome {
+            flight.fail(failure);
+        }
+        outcome
+    }
+
+    async fn load_in_turn(
+        &self,
+        begun: Instant,
+        target: (u16, Id),
+        wanted: &Wanted,
+        flight: &Flight<'_>,
+    ) -> Result<Loaded, NotLoaded> {
+        let busy = |why: &str| {
+            let (target_type, target) = target;
+            NotLoaded::Busy(LiveError::unavailable(format!("target {target_type}:{target} {why}")))
+        };
+        let (brief, long) = (self.patience() * 2, self.context.config.mysql.timeout);
+        let mut place = None;
         loop {
-            self.loading.away()?;
-            let (number, store) = self.store().await?;
-            let loading = store.begin_load(target_type, target, need != Need::Counts).await;
-            match loading.map_err(|error| self.failed(number, &error))? {
-                Loading::Loaded => return Ok(()),
+            let (number, store) = self.store().await.map_err(NotLoaded::Redis)?;
+            let loading = store.begin_load(target.0, target.1, wanted).await;
+            let (why, patience) = match loading.map_err(|error| NotLoaded::Redis(self.failed(number, &error)))? {
+                Loading::Loaded => return Ok(Loaded::Already),
                 Loading::Yours(mut loader) => {
-                    let filled = self.fill(number, &mut loader, (target_type, target), need).await;
-                    if filled != Ok(Merged::Again) {
-                        // After an end the lock is gone already; the error to tell is that of the load.
-                        let _gone = if filled.is_err() { loader.release().await } else { Ok(()) };
-                        return filled.map(|_| ());
+                    let filled = match self.may_fill(&mut place) {
+                        Ok(()) => self.fill(number, &mut loader, target, &flight.all(wanted)).await,
+                        Err(reason) => Err(reason),
+                    };
+                    // After an end the lock is gone already; the error to tell is that of the load.
+                    let _gone = if filled.is_err() { loader.release().await } else { Ok(()) };
+                    match filled? {
+                        Ended::Done(uncounted) if !uncounted.concerns(wanted) => return Ok(Loaded::Here),
+                        Ended::Done(Uncounted { why: Why::Pending, .. }) => {
+                            return Err(busy("has changes not synced yet"));
+                        }
+                        Ended::Done(Uncounted { why: Why::Journal, .. }) => {
+                            return Err(busy("has writes in MySQL not replayed yet"));
+                        }
+                        Ended::Done(_) | Ended::Again => ("changes while it is loaded", long),
                     }
                 }
-                Loading::Wait => {}
-            }
-            if Instant::now() >= deadline {
-                return Err(LiveError::unavailable(format!(
-                    "target {target_type}:{target} could not be loaded within {} ms (mysql.timeout_ms)",
-                    self.context.config.mysql.timeout.as_millis()
-                )));
+                Loading::Wait(Busy::Lock) => ("is being loaded by another process", brief),
+                Loading::Wait(Busy::Run) => ("is being synced", brief),
+                Loading::Wait(Busy::Restore) => ("is being restored", brief),
+            };
+            if begun.elapsed() >= patience {
+                return Err(busy(why));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn fill(&self, number: u64, loader: &mut Loader, target: (u16, Id), need: Need) -> Result<Merged, LiveError> {
-        let mut borrowed = self.sessions.borrow().await.map_err(|error| self.loading.failed(&error))?;
-        let filled = self.fill_from(number, loader, &mut borrowed.session, target, need).await;
-        borrowed.give_back();
-        filled
-    }
-
-    async fn fill_from(
-        &self,
-        number: u64,
-        loader: &mut Loader,
-        session: &mut Session,
-        (target_type, target): (u16, Id),
-        need: Need,
-    ) -> Result<Merged, LiveError> {
-        let away = |error: SinkError| self.loading.failed(&error);
-        let failed = |error| self.failed(number, &error);
-        for interaction in self.context.vocabulary.interactions.iter().filter(|i| i.has_states()) {
-            let mut after = 0;
-            loop {
-                let rows = session.record_page((target_type, target, interaction.code), after, PAGE).await;
-                let rows = rows.map_err(away)?;
-                let Some(&(last, _)) = rows.last() else { break };
-                if loader.merge(interaction.code, &rows).await.map_err(failed)? == Merged::Again {
-                    return Ok(Merged::Again);
-                }
-                after = last.get();
-                if rows.len() < PAGE as usize {
-                    break;
-                }
-            }
+    /// Whether MySQL may be asked: it answered, and there is room, which is kept in `place` from then on.
+    fn may_fill<'l>(&'l self, place: &mut Option<SemaphorePermit<'l>>) -> Result<(), NotLoaded> {
+        self.loading.away()?;
+        if place.is_none() {
+            let full = || NotLoaded::Busy(LiveError::unavailable("too many targets are being loaded".to_owned()));
+            *place = Some(self.loading.places.try_acquire().map_err(|_| full())?);
         }
-        let counts = session.counts_of(target_type, target).await.map_err(away)?;
-        let remember = (need != Need::Write).then(|| Duration::from_millis(rand::random_range(REMEMBER)));
-        loader.end(&counts, remember).await.map_err(failed)
+        Ok(())
     }
 }

@@ -6,9 +6,13 @@
 mod ask;
 mod breaker;
 mod degraded;
+mod fill;
+mod flight;
 mod link;
 mod load;
 mod probe;
+mod unload;
+mod warm;
 mod write;
 
 use std::sync::Arc;
@@ -19,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::breaker::BreakerState;
+pub use self::warm::Warmed;
 
 use self::breaker::Breaker;
 use self::degraded::Limits;
@@ -145,11 +150,21 @@ pub enum LiveError {
 }
 
 /// Why Redis gave no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Silent {
     /// It is down, or as good as: MySQL takes its place.
     Away(String),
     /// It refused.
     Refused(LiveError),
+}
+
+impl From<Silent> for LiveError {
+    fn from(silent: Silent) -> Self {
+        match silent {
+            Silent::Away(why) => Self::unavailable(why),
+            Silent::Refused(error) => error,
+        }
+    }
 }
 
 impl LiveError {
@@ -198,7 +213,7 @@ impl Live {
     /// Whether Redis takes writes. The reason if not.
     pub async fn ready(&self) -> Result<(), String> {
         let (number, store) = self.link.store().await?;
-        store.try_write().await.map_err(|error| self.failed(number, &error).to_string())
+        store.try_write().await.map_err(|error| LiveError::from(self.failed(number, &error)).to_string())
     }
 
     /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the
@@ -212,10 +227,10 @@ impl Live {
         self.context.config.redis.timeout
     }
 
-    async fn store(&self) -> Result<(u64, Store), LiveError> {
+    async fn store(&self) -> Result<(u64, Store), Silent> {
         self.link.store().await.map_err(|error| {
             self.breaker.note(true);
-            LiveError::unavailable(error)
+            Silent::Away(error)
         })
     }
 
@@ -231,17 +246,15 @@ impl Live {
                 self.breaker.note(false);
                 Ok(answer)
             }
-            Err(error) => {
-                let told = self.failed(number, &error);
-                Err(if error.is_away() { Silent::Away(told.to_string()) } else { Silent::Refused(told) })
-            }
+            Err(error) => Err(self.failed(number, &error)),
         }
     }
 
     /// Turns an error of a call on the connection of this number into ours.
-    fn failed(&self, number: u64, error: &StoreError) -> LiveError {
+    fn failed(&self, number: u64, error: &StoreError) -> Silent {
         self.link.report(number, error);
         self.breaker.note(error.is_away());
-        LiveError::unavailable(error.to_string())
+        let told = error.to_string();
+        if error.is_away() { Silent::Away(told) } else { Silent::Refused(LiveError::unavailable(told)) }
     }
 }

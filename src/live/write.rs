@@ -1,13 +1,14 @@
 //! Recording states and viewers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::StreamExt;
 
-use super::load::Need;
+use super::load::NotLoaded;
 use super::{Answer, BreakerState, Live, LiveError, Question, ROOM, Silent, Source, StateOp, Told};
 use crate::model::{Id, Kind, Partition};
-use crate::store::{Viewed, WriteOp, Written};
+use crate::store::{Unloaded, Viewed, Wanted, WriteOp, Written};
 
 /// How often a write is tried: once, again when its target was loaded, and again when that was in vain.
 const TRIES: usize = 4;
@@ -36,18 +37,25 @@ impl Live {
     pub async fn set_many(&self, ops: &[StateOp]) -> Vec<Result<Answer, LiveError>> {
         let mut answers: Vec<Option<Result<Answer, LiveError>>> = vec![None; ops.len()];
         let mut open: Vec<usize> = (0..ops.len()).collect();
-        for _ in 0..TRIES {
+        let mut unloaded = Unloaded::Refuse;
+        for round in 1..=TRIES {
             if self.breaker.state() == BreakerState::Open {
                 self.degrade(ops, &open, "Redis is away", &mut answers).await;
                 break;
             }
-            let Rest { unloaded, away, why } = self.try_all(ops, &open, &mut answers).await;
-            self.degrade(ops, &away, &why, &mut answers).await;
-            if unloaded.is_empty() {
+            if round == TRIES {
+                unloaded = Unloaded::Accept;
+            }
+            let mut rest = self.try_all(ops, &open, unloaded, &mut answers).await;
+            if !self.load_all(ops, &mut rest, &mut answers).await {
+                // Neither MySQL nor room for loads is needed for a write.
+                unloaded = Unloaded::Accept;
+            }
+            self.degrade(ops, &rest.away, &rest.why, &mut answers).await;
+            open = rest.unloaded.into_iter().filter(|&at| answers[at].is_none()).collect();
+            if open.is_empty() {
                 break;
             }
-            self.load_all(ops, &unloaded, &mut answers).await;
-            open = unloaded.into_iter().filter(|&at| answers[at].is_none()).collect();
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(tired)).collect()
@@ -58,6 +66,7 @@ impl Live {
         &self,
         ops: &[StateOp],
         open: &[usize],
+        unloaded: Unloaded,
         answers: &mut [Option<Result<Answer, LiveError>>],
     ) -> Rest {
         // Single writes are few at once, and do not queue up behind batches. Nothing is held while targets are loaded.
@@ -71,7 +80,10 @@ impl Live {
         };
         let (number, store) = match self.store().await {
             Ok(found) => found,
-            Err(error) => return Rest { away: open.to_vec(), why: error.to_string(), ..Rest::default() },
+            Err(silent) => {
+                let why = LiveError::from(silent).to_string();
+                return Rest { away: open.to_vec(), why, ..Rest::default() };
+            }
         };
         let mut partitions: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
         for &at in open {
@@ -86,7 +98,7 @@ impl Live {
                 continue;
             }
             let batch: Vec<WriteOp> = places.iter().map(|&at| write_op(&ops[at])).collect();
-            let write = store.write(partition, &batch, &self.clock, self.patience());
+            let write = store.write(partition, &batch, unloaded, &self.clock, self.patience());
             match self.answered(number, write).await {
                 Ok((_, written)) => {
                     for (&at, written) in places.iter().zip(written) {
@@ -116,17 +128,34 @@ impl Live {
         rest
     }
 
-    async fn load_all(&self, ops: &[StateOp], open: &[usize], answers: &mut [Option<Result<Answer, LiveError>>]) {
-        let targets: BTreeSet<(u16, Id)> = open.iter().map(|&at| (ops[at].target_type, ops[at].target)).collect();
-        let loads = futures::stream::iter(targets).map(|(target_type, target)| async move {
-            ((target_type, target), self.load(target_type, target, Need::Write).await)
+    /// Loads what the unloaded operations of `rest` need; they are away when Redis is. Whether all was loaded.
+    async fn load_all(
+        &self,
+        ops: &[StateOp],
+        rest: &mut Rest,
+        answers: &mut [Option<Result<Answer, LiveError>>],
+    ) -> bool {
+        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
+        for op in rest.unloaded.iter().map(|&at| &ops[at]) {
+            let wanted = targets.entry((op.target_type, op.target)).or_default();
+            wanted.writes.insert((op.interaction, op.user));
+        }
+        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
+            ((target_type, target), self.load(target_type, target, wanted).await)
         });
-        let outcomes: BTreeMap<(u16, Id), Result<(), LiveError>> = loads.buffer_unordered(LOADS).collect().await;
-        for &at in open {
-            if let Some(Err(error)) = outcomes.get(&(ops[at].target_type, ops[at].target)) {
-                answers[at] = Some(Err(error.clone()));
+        let outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
+        for at in std::mem::take(&mut rest.unloaded) {
+            match outcomes.get(&(ops[at].target_type, ops[at].target)) {
+                Some(Err(NotLoaded::Redis(Silent::Away(why)))) => {
+                    rest.why.clone_from(why);
+                    rest.away.push(at);
+                }
+                Some(Err(NotLoaded::Redis(Silent::Refused(error)))) => answers[at] = Some(Err(error.clone())),
+                _ => rest.unloaded.push(at),
             }
         }
+        rest.away.sort_unstable();
+        outcomes.values().all(Result::is_ok)
     }
 
     /// Counts a viewer, at most once in the window of the counter. Answers whether it was counted, and the count. While
@@ -147,25 +176,38 @@ impl Live {
             if self.breaker.state() == BreakerState::Open {
                 return self.told_by_mysql(question, "Redis is away").await.map(|told| (false, told));
             }
-            let (number, store) = match self.store().await {
-                Ok(found) => found,
-                Err(why) => return self.told_by_mysql(question, &why.to_string()).await.map(|told| (false, told)),
-            };
-            let key = (interaction, target_type, target);
-            let view = store.view(key, viewer, window, &self.clock, self.patience());
-            match self.answered(number, view).await {
-                Ok(Viewed::Seen(counted, count)) => {
-                    return Ok((counted, Told { count, active: None, source: Source::Redis }));
-                }
-                Ok(Viewed::Expired) => {}
-                Ok(Viewed::NotLoaded) => self.load(target_type, target, Need::Counts).await?,
-                Err(Silent::Away(why)) => {
-                    return self.told_by_mysql(question, &why).await.map(|told| (false, told));
-                }
+            let why = match self.try_view((interaction, target_type, target), viewer, window).await {
+                Ok(Some(seen)) => return Ok(seen),
+                Ok(None) => continue,
+                Err(Silent::Away(why)) => why,
                 Err(Silent::Refused(error)) => return Err(error),
-            }
+            };
+            return self.told_by_mysql(question, &why).await.map(|told| (false, told));
         }
         Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))
+    }
+
+    /// Tries to count a viewer; `None` when that has to be tried again.
+    async fn try_view(
+        &self,
+        key: (u16, u16, Id),
+        viewer: &str,
+        window: Duration,
+    ) -> Result<Option<(bool, Told)>, Silent> {
+        let (number, store) = self.store().await?;
+        match self.answered(number, store.view(key, viewer, window, &self.clock, self.patience())).await? {
+            Viewed::Seen(counted, count) => Ok(Some((counted, Told { count, active: None, source: Source::Redis }))),
+            Viewed::Expired => Ok(None),
+            Viewed::NotLoaded => {
+                let (interaction, target_type, target) = key;
+                let wanted = Wanted { counts: [interaction].into(), ..Wanted::default() };
+                match self.load(target_type, target, wanted).await {
+                    Ok(()) => Ok(None),
+                    Err(NotLoaded::Redis(silent)) => Err(silent),
+                    Err(NotLoaded::Mysql(error) | NotLoaded::Busy(error)) => Err(Silent::Refused(error)),
+                }
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod backlog;
 mod breaker;
+mod cache;
 mod http;
 mod sync;
 mod writes;
@@ -18,6 +19,7 @@ use prometheus_client::registry::Registry;
 
 pub use backlog::{BacklogMetrics, Waiting};
 pub use breaker::BreakerMetrics;
+pub use cache::CacheMetrics;
 pub use http::{Call, HttpMetrics};
 pub use sync::SyncMetrics;
 pub use writes::WriteMetrics;
@@ -38,6 +40,8 @@ pub struct Metrics {
     pub http: HttpMetrics,
     /// The circuit breaker.
     pub breaker: BreakerMetrics,
+    /// What leaves Redis.
+    pub cache: CacheMetrics,
     /// What waits in Redis.
     pub backlog: BacklogMetrics,
     registry: Arc<Registry>,
@@ -54,6 +58,7 @@ impl Metrics {
             sync: SyncMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry, calls),
             breaker: BreakerMetrics::register(&mut registry),
+            cache: CacheMetrics::register(&mut registry),
             backlog: BacklogMetrics::register(&mut registry, vocabulary),
             registry: Arc::new(registry),
         }
@@ -94,6 +99,7 @@ mod tests {
             "tallyd_degraded_writes_total 0",
             "tallyd_redis_loss_total 0",
             "tallyd_replayed_writes_total 0",
+            "tallyd_unloaded_targets_total 0",
             "tallyd_http_requests_total{method=\"GET\",route=\"/v1/x\",status=\"2xx\"} 0",
             "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"4xx\"} 0",
         ] {

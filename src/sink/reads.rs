@@ -1,4 +1,4 @@
-//! What loading and the list of a user read.
+//! What the list of a user reads.
 
 use chrono::{DateTime, Utc};
 use sqlx::{Executor, Row};
@@ -11,49 +11,6 @@ use crate::model::Id;
 pub type UserPlace = (i64, u16, Id);
 
 impl Session {
-    /// Rows of one interaction with a target: users above `after`, in order, at most `limit`.
-    pub async fn record_page(
-        &mut self,
-        (target_type, target, interaction): (u16, Id, u16),
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<(Id, bool)>, SinkError> {
-        let select = "/* tallyd load */ SELECT CAST(user_id AS SIGNED), CAST(status AS SIGNED) FROM interaction_record \
-             WHERE target_type = ? AND target_id = ? AND interaction_type = ? AND user_id > ? ORDER BY user_id LIMIT ?";
-        self.with(move |conn| {
-            Box::pin(async move {
-                let failed = conn.failed();
-                let query = sqlx::query(select).bind(target_type).bind(target.get()).bind(interaction);
-                let rows = conn.mysql.fetch_all(query.bind(after).bind(limit)).await.map_err(&failed)?;
-                let read = |row: &sqlx::mysql::MySqlRow| -> Result<Option<(Id, bool)>, sqlx::Error> {
-                    let (user, status): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                    // A user id that is none cannot be asked for either.
-                    Ok(Id::try_from(user).ok().map(|user| (user, status == 1)))
-                };
-                rows.iter().filter_map(|row| read(row).map_err(&failed).transpose()).collect()
-            })
-        })
-        .await
-    }
-
-    /// The count rows of a target, by interaction code.
-    pub async fn counts_of(&mut self, target_type: u16, target: Id) -> Result<Vec<(u16, i64)>, SinkError> {
-        let select = "/* tallyd load */ SELECT CAST(interaction_type AS SIGNED), CAST(count AS SIGNED) \
-             FROM interaction_count WHERE target_type = ? AND target_id = ?";
-        self.with(move |conn| {
-            Box::pin(async move {
-                let failed = conn.failed();
-                let query = sqlx::query(select).bind(target_type).bind(target.get());
-                let rows = conn.mysql.fetch_all(query).await.map_err(&failed)?;
-                let read = |row: &sqlx::mysql::MySqlRow| -> Result<(u16, i64), sqlx::Error> {
-                    Ok((u16::try_from(row.try_get::<i64, _>(0)?).unwrap_or_default(), row.try_get(1)?))
-                };
-                rows.iter().map(|row| read(row).map_err(&failed)).collect()
-            })
-        })
-        .await
-    }
-
     /// The targets of a user's active states, newest first, after a place; at most `limit`.
     pub async fn user_targets(
         &mut self,

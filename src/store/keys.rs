@@ -136,6 +136,12 @@ impl Keys {
         format!("{tag}*:{}:*", partition.target_type)
     }
 
+    /// A pattern for SCAN that the count hash of every target matches, besides others: see [`Keys::parse`].
+    #[must_use]
+    pub fn count_pattern(self) -> &'static str {
+        if self.shards.is_some() { "{p*}:cnt:*" } else { "cnt:*" }
+    }
+
     /// What a key is, if it is a state hash or count hash of this partition.
     #[must_use]
     pub fn parse(self, partition: Partition, key: &str) -> Option<TargetKey> {

@@ -1,42 +1,83 @@
-//! Loading a target: its rows from MySQL are merged into Redis, page by page, under the loader's lock.
+//! Loading a target: what MySQL holds of it is merged into Redis, piece by piece, under the loader's lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redis::{RedisResult, ScriptInvocation};
 
-use super::read::HashPage;
+use super::read::Kept;
 use super::{Store, StoreError, script};
 use crate::model::{Id, Partition};
 
-/// How long the lock holds; every page prolongs it.
+/// How long the lock holds; every piece prolongs it.
 const LOCK: Duration = Duration::from_secs(10);
-/// The largest hash that is counted in the last script itself.
-const COUNT_HERE: usize = 10_000;
-/// Fields asked for in one HSCAN.
-const PAGE: usize = 1000;
+
+/// What somebody wants to be known of a target.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// Counts, by code of the interaction.
+    pub counts: BTreeSet<u16>,
+    /// States of users, with the code of the interaction.
+    pub states: BTreeSet<(u16, Id)>,
+    /// States that are to be written: what a write needs must be known besides.
+    pub writes: BTreeSet<(u16, Id)>,
+    /// All counts, and every hash says what it holds.
+    pub whole: bool,
+}
+
+impl Wanted {
+    /// Wants this, too.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.extend(&other.counts);
+        self.states.extend(&other.states);
+        self.writes.extend(&other.writes);
+        self.whole |= other.whole;
+    }
+}
 
 /// What a caller who wants to load finds.
 #[derive(Debug)]
 pub enum Loading {
-    /// All is known already.
+    /// All that is wanted is known already.
     Loaded,
     /// Somebody else is at it: ask again soon.
-    Wait,
+    Wait(Busy),
     /// The caller is the loader.
     Yours(Box<Loader>),
 }
 
+/// Why nobody may load just now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Busy {
+    /// Somebody else is loading the target.
+    Lock,
+    /// A run has it in hand.
+    Run,
+    /// Its partition is being restored.
+    Restore,
+}
+
 /// The right to load one target.
 pub struct Loader {
-    store: Store,
-    partition: Partition,
-    target: Id,
+    pub(super) store: Store,
+    pub(super) partition: Partition,
+    pub(super) target: Id,
     token: String,
     checkpoint: String,
     clean: String,
-    /// Rows merged, by interaction.
-    merged: BTreeMap<u16, usize>,
+    /// How each interaction with states is loaded.
+    pub(super) how: BTreeMap<u16, How>,
+}
+
+/// How an interaction is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum How {
+    /// Its hash is full already.
+    Kept,
+    /// By all its rows; so many are merged.
+    Whole(usize),
+    /// By the rows of single users.
+    Users,
 }
 
 impl std::fmt::Debug for Loader {
@@ -58,17 +99,18 @@ pub enum Merged {
 }
 
 impl Store {
-    fn stateful(&self) -> impl Iterator<Item = &str> {
-        self.vocabulary.interactions.iter().filter(|i| i.has_states()).map(|i| i.name.as_str())
+    /// The codes of interactions with states, in configured order.
+    pub(super) fn stateful(&self) -> impl Iterator<Item = u16> {
+        self.vocabulary.interactions.iter().filter(|i| i.has_states()).map(|i| i.code)
     }
 
-    fn counters(&self) -> impl Iterator<Item = &str> {
-        self.vocabulary.interactions.iter().filter(|i| !i.has_states()).map(|i| i.name.as_str())
+    /// The codes of counters, in configured order.
+    pub(super) fn counters(&self) -> impl Iterator<Item = u16> {
+        self.vocabulary.interactions.iter().filter(|i| !i.has_states()).map(|i| i.code)
     }
 
-    /// Asks for the loader's lock of a target, unless its counts are known and, if `complete`, its hashes hold
-    /// everybody.
-    pub async fn begin_load(&self, target_type: u16, target: Id, complete: bool) -> Result<Loading, StoreError> {
+    /// Asks for the loader's lock of a target, unless all that is wanted of it is known.
+    pub async fn begin_load(&self, target_type: u16, target: Id, wanted: &Wanted) -> Result<Loading, StoreError> {
         let keys = self.keys;
         let partition = keys.partition(target_type, target);
         let token = uuid::Uuid::new_v4().simple().to_string();
@@ -83,35 +125,48 @@ impl Store {
             .arg(&token)
             .arg(millis(LOCK))
             .arg(target.get())
-            .arg(i32::from(complete))
             .arg(self.stateful().count());
-        for name in self.stateful() {
-            invocation.key(keys.state(name, target_type, target)).arg(name);
+        for code in self.stateful() {
+            invocation.key(keys.state(self.name(code), target_type, target)).arg(self.name(code));
         }
-        for name in self.counters() {
-            invocation.arg(name);
-        }
+        self.want(wanted, &mut invocation);
         let mut connection = self.connection.clone();
         let answer: RedisResult<Vec<String>> = script::invoke(&invocation, &mut connection).await;
         let mut words = answer.map_err(self.failed("the beginning of a load"))?.into_iter();
         Ok(match (words.next().as_deref(), words.next(), words.next()) {
             (Some("loaded"), ..) => Loading::Loaded,
-            (Some("locked"), Some(checkpoint), Some(clean)) => Loading::Yours(Box::new(Loader {
-                store: self.clone(),
-                partition,
-                target,
-                token,
-                checkpoint,
-                clean,
-                merged: BTreeMap::new(),
-            })),
-            _ => Loading::Wait,
+            (Some("locked"), Some(checkpoint), Some(clean)) => {
+                let full = self.stateful().zip(words).filter(|(_, kept)| Kept::of(Some(kept.as_bytes())) == Kept::Full);
+                let how = full.map(|(code, _)| (code, How::Kept)).collect();
+                let store = self.clone();
+                Loading::Yours(Box::new(Loader { store, partition, target, token, checkpoint, clean, how }))
+            }
+            (_, Some(why), _) if why == "run" => Loading::Wait(Busy::Run),
+            (_, Some(why), _) if why == "restore" => Loading::Wait(Busy::Restore),
+            _ => Loading::Wait(Busy::Lock),
         })
+    }
+
+    fn want(&self, wanted: &Wanted, invocation: &mut ScriptInvocation<'_>) {
+        let all = self.vocabulary.interactions.iter().map(|i| i.code).filter(|_| wanted.whole);
+        for code in wanted.counts.iter().copied().chain(all) {
+            invocation.arg("count").arg(self.name(code)).arg("");
+        }
+        for (number, code) in (1..).zip(self.stateful()) {
+            if wanted.whole {
+                invocation.arg("state").arg(number).arg(0);
+            }
+            for (word, pairs) in [("state", &wanted.states), ("write", &wanted.writes)] {
+                for (_, user) in pairs.iter().filter(|(interaction, _)| *interaction == code) {
+                    invocation.arg(word).arg(number).arg(user.get());
+                }
+            }
+        }
     }
 }
 
 impl Loader {
-    fn guarded<'s>(&self, script: &'s redis::Script) -> ScriptInvocation<'s> {
+    pub(super) fn guarded<'s>(&self, script: &'s redis::Script) -> ScriptInvocation<'s> {
         let keys = self.store.keys;
         let mut invocation = script.key(keys.checkpoint(self.partition));
         invocation
@@ -124,9 +179,9 @@ impl Loader {
         invocation
     }
 
-    async fn invoke(&self, invocation: &ScriptInvocation<'_>) -> Result<String, StoreError> {
+    pub(super) async fn invoke(&self, invocation: &ScriptInvocation<'_>) -> Result<Vec<String>, StoreError> {
         let mut connection = self.store.connection.clone();
-        let answer: RedisResult<String> = script::invoke(invocation, &mut connection).await;
+        let answer: RedisResult<Vec<String>> = script::invoke(invocation, &mut connection).await;
         answer.map_err(self.store.failed("the merge of a load"))
     }
 
@@ -140,90 +195,55 @@ impl Loader {
         answer.map_err(self.store.failed("the release of a load"))
     }
 
-    /// Merges rows of one interaction, a thousand or so at a time.
+    /// Whether the hash of an interaction holds everybody, so that its rows are not needed.
+    #[must_use]
+    pub fn is_full(&self, interaction: u16) -> bool {
+        self.how.get(&interaction) == Some(&How::Kept)
+    }
+
+    /// Says that an interaction is loaded by the rows of single users. Else it is by all of them.
+    pub fn by_users(&mut self, interaction: u16) {
+        self.how.insert(interaction, How::Users);
+    }
+
+    /// Merges rows of one interaction, a thousand or so at a time: all of them in turn, or, where it is loaded by users,
+    /// the states of users whether they have a row or not.
     pub async fn merge(&mut self, interaction: u16, rows: &[(Id, bool)]) -> Result<Merged, StoreError> {
+        self.merge_into(interaction, rows, false).await
+    }
+
+    /// As [`Loader::merge`], for users of whom none has a row while the count row is 0: what is not there is not made.
+    pub async fn merge_nobody(&mut self, interaction: u16, users: &[(Id, bool)]) -> Result<Merged, StoreError> {
+        self.merge_into(interaction, users, true).await
+    }
+
+    async fn merge_into(&mut self, interaction: u16, rows: &[(Id, bool)], spare: bool) -> Result<Merged, StoreError> {
         let keys = self.store.keys;
         let name = self.store.name(interaction);
-        let mut invocation = self.guarded(&script::LOAD_PAGE);
+        let how = self.how.get(&interaction).copied().unwrap_or(How::Whole(0));
+        let script = if how == How::Users { &script::LOAD_USERS } else { &script::LOAD_PAGE };
+        let mut invocation = self.guarded(script);
         invocation
             .key(keys.state(name, self.partition.target_type, self.target))
             .key(keys.changes(self.partition))
             .key(keys.changes_inflight(self.partition))
             .arg(format!("{name}:{}:", self.target));
+        if how == How::Users {
+            invocation.key(keys.count(self.partition.target_type, self.target)).arg(name).arg(i32::from(spare));
+        }
         for (user, active) in rows {
             invocation.arg(user.get()).arg(i32::from(*active));
         }
-        if self.invoke(&invocation).await? != "ok" {
+        if self.invoke(&invocation).await? != ["ok"] {
             return Ok(Merged::Again);
         }
-        *self.merged.entry(interaction).or_default() += rows.len();
+        if let How::Whole(before) = how {
+            self.how.insert(interaction, How::Whole(before + rows.len()));
+        }
         Ok(Merged::Yes)
-    }
-
-    /// Ends the load after every row is merged: sets counts (those of counters to `counters`, by code, if larger) and
-    /// completeness. With `remember`, a target of which there is nothing is remembered as empty for so long instead.
-    pub async fn end(&self, counters: &[(u16, i64)], remember: Option<Duration>) -> Result<Merged, StoreError> {
-        match self.try_end(counters, remember, false).await?.as_str() {
-            "count" => {
-                let answer = self.try_end(counters, remember, true).await?;
-                Ok(if answer == "ok" { Merged::Yes } else { Merged::Again })
-            }
-            "ok" => Ok(Merged::Yes),
-            _ => Ok(Merged::Again),
-        }
-    }
-
-    async fn try_end(
-        &self,
-        counters: &[(u16, i64)],
-        remember: Option<Duration>,
-        count: bool,
-    ) -> Result<String, StoreError> {
-        let (keys, target_type) = (self.store.keys, self.partition.target_type);
-        let mut invocation = self.guarded(&script::LOAD_END);
-        invocation
-            .key(keys.count(target_type, self.target))
-            .arg(millis(remember.unwrap_or_default()))
-            .arg(COUNT_HERE)
-            .arg(self.store.stateful().count());
-        for name in self.store.stateful() {
-            let states = keys.state(name, target_type, self.target);
-            let active = if count { self.count_active(&states).await? } else { -1 };
-            let code = self.store.vocabulary.interaction(name).map(|i| i.code).unwrap_or_default();
-            let rows = self.merged.get(&code).copied().unwrap_or_default();
-            invocation.key(states).arg(name).arg(active).arg(rows);
-        }
-        for name in self.store.counters() {
-            let code = self.store.vocabulary.interaction(name).map(|i| i.code);
-            let row = counters.iter().find(|(counter, _)| Some(*counter) == code).map_or(0, |(_, count)| *count);
-            invocation.arg(name).arg(row);
-        }
-        self.invoke(&invocation).await
-    }
-
-    /// How many states of a large hash are active. Nobody writes to it while it has no count.
-    async fn count_active(&self, states: &str) -> Result<i64, StoreError> {
-        let mut connection = self.store.connection.clone();
-        let mut active = std::collections::HashSet::new();
-        let mut cursor = 0;
-        loop {
-            let (next, fields): HashPage = redis::cmd("HSCAN")
-                .arg(states)
-                .arg(cursor)
-                .arg("COUNT")
-                .arg(PAGE)
-                .query_async(&mut connection)
-                .await
-                .map_err(self.store.failed("HSCAN of a loaded hash"))?;
-            active.extend(fields.into_iter().filter(|(_, state)| state == b"1").map(|(user, _)| user));
-            cursor = next;
-            if cursor == 0 {
-                return Ok(active.len().try_into().unwrap_or(i64::MAX));
-            }
-        }
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }

@@ -9,6 +9,7 @@ mod error;
 mod holder;
 pub mod keys;
 mod load;
+mod load_end;
 mod mark;
 mod peek;
 mod read;
@@ -16,6 +17,7 @@ mod replay;
 mod restore;
 mod scan;
 mod script;
+mod unload;
 mod verify;
 mod write;
 
@@ -23,14 +25,16 @@ pub use ask::{Known, Viewed};
 pub use error::StoreError;
 pub use holder::{Acked, Claim, Holder, Loss, LossKind, Marks, Verdict};
 pub use keys::Keys;
-pub use load::{Loader, Loading, Merged};
+pub use load::{Busy, Loader, Loading, Merged, Wanted};
+pub use load_end::{Ended, Uncounted, Why};
 pub use mark::BadMark;
 pub use peek::{Backlog, ServerFacts};
 pub use read::ChangePage;
 pub use restore::{KnownPage, Restorer};
 pub use scan::{ScanItem, Scanned, revalue};
+pub use unload::Idle;
 pub use verify::Corrected;
-pub use write::{EventClock, WriteOp, Written};
+pub use write::{EventClock, Unloaded, WriteOp, Written};
 
 use std::sync::Arc;
 

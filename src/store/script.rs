@@ -23,8 +23,13 @@ pub(super) static LOAD_BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(in
 pub(super) static LOAD_RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load_release.lua")));
 pub(super) static LOAD_PAGE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/load_guard.lua"), include_str!("lua/load_page.lua"))));
+pub(super) static LOAD_USERS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/load_guard.lua"), include_str!("lua/load_users.lua"))));
 pub(super) static LOAD_END: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/load_guard.lua"), include_str!("lua/load_end.lua"))));
+
+pub(super) static UNLOAD_BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/unload_begin.lua")));
+pub(super) static UNLOAD_END: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/unload_end.lua")));
 
 /// As text: a script inside MULTI is sent whole, for EVALSHA there does not reload itself.
 pub(super) const STEP: &str = concat!(include_str!("lua/fence.lua"), include_str!("lua/step.lua"));

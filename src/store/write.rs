@@ -39,6 +39,15 @@ pub enum Written {
     Failed(String),
 }
 
+/// What a write does where the target is not loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unloaded {
+    /// Nothing: it answers [`Written::NotLoaded`].
+    Refuse,
+    /// It is recorded on whatever is there; the count is not known until the target is loaded. Sound at any time.
+    Accept,
+}
+
 /// Orders the writes of one caller, whatever Redis' clock does.
 ///
 /// An event time is the larger of Redis `TIME` and the greatest event time seen so far plus the monotonic time
@@ -100,6 +109,7 @@ impl Store {
         &self,
         partition: Partition,
         ops: &[WriteOp],
+        unloaded: Unloaded,
         clock: &EventClock,
         patience: Duration,
     ) -> Result<(i64, Vec<Written>), StoreError> {
@@ -108,11 +118,13 @@ impl Store {
         let (deadline, floor) = self.times(clock, patience).await?;
         let mut invocation = script::WRITE.key(self.keys.dirty(partition));
         invocation.key(self.keys.changes(partition)).arg(deadline).arg(floor);
+        invocation.arg(if unloaded == Unloaded::Accept { "accept" } else { "refuse" });
         for op in ops {
             let name = self.name(op.interaction);
             invocation
                 .key(self.keys.state(name, partition.target_type, op.target))
                 .key(self.keys.count(partition.target_type, op.target))
+                .key(self.keys.load_lock(partition.target_type, op.target))
                 .arg(name)
                 .arg(op.target.get())
                 .arg(op.user.get())

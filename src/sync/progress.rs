@@ -1,8 +1,8 @@
-//! How far a run has got, for whoever watches.
+//! How far a run, or other work, has got, for whoever watches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters that a run advances and a progress bar reads.
+/// Counters that the work advances and a progress bar reads.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,
@@ -10,17 +10,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// More marks were found.
-    pub(super) fn found(&self, marks: u64) {
+    /// More work was found: marks, in a run.
+    pub fn found(&self, marks: u64) {
         self.total.fetch_add(marks, Ordering::Relaxed);
     }
 
-    /// Marks were taken away.
-    pub(super) fn advanced(&self, marks: u64) {
+    /// So much is done: in a run, marks were taken away.
+    pub fn advanced(&self, marks: u64) {
         self.done.fetch_add(marks, Ordering::Relaxed);
     }
 
-    /// Marks taken away, and marks found so far.
+    /// What is done, and what was found so far.
     #[must_use]
     pub fn read(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, Row};
-use tallyd::store::{EventClock, Store, WriteOp, Written};
+use tallyd::store::{EventClock, Store, Unloaded, WriteOp, Written};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -104,7 +104,7 @@ async fn write_redis(store: Store, stop: CancellationToken) -> Newest {
             ops.insert((target, user), WriteOp { interaction: LIKE, target: id(target), user: id(user), active });
         }
         let all: Vec<_> = ops.values().copied().collect();
-        let (at, written) = store.write(NOTES, &all, &clock, SOON).await.unwrap();
+        let (at, written) = store.write(NOTES, &all, Unloaded::Refuse, &clock, SOON).await.unwrap();
         assert!(written.iter().all(|w| matches!(w, Written::Recorded { .. })), "{written:?}");
         newest.extend(ops.iter().map(|(&key, op)| (key, (at, i64::from(op.active)))));
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use tallyd::model::{Id, Partition};
-use tallyd::store::{EventClock, Store, WriteOp, Written};
+use tallyd::store::{EventClock, Store, Unloaded, WriteOp, Written};
 use tallyd::sync::Context;
 
 use crate::support::{Daemon, Rig, eventually};
@@ -47,7 +47,7 @@ pub async fn load(redis: &mut MultiplexedConnection, targets: impl IntoIterator<
 /// One like or its cancelling; the event time.
 pub async fn like(store: &Store, target: i64, user: i64, active: bool) -> i64 {
     let op = WriteOp { interaction: LIKE, target: id(target), user: id(user), active };
-    let written = store.write(NOTES, &[op], &EventClock::default(), SOON).await.unwrap();
+    let written = store.write(NOTES, &[op], Unloaded::Refuse, &EventClock::default(), SOON).await.unwrap();
     assert!(matches!(written.1[..], [Written::Recorded { .. }]), "{written:?}");
     written.0
 }
@@ -57,7 +57,7 @@ pub async fn like_all(store: &Store, targets: impl IntoIterator<Item = i64>, use
     for target in targets {
         let op = |user| WriteOp { interaction: LIKE, target: id(target), user: id(user), active: true };
         let ops: Vec<_> = users.clone().map(op).collect();
-        let (_, written) = store.write(NOTES, &ops, &EventClock::default(), SOON).await.unwrap();
+        let (_, written) = store.write(NOTES, &ops, Unloaded::Refuse, &EventClock::default(), SOON).await.unwrap();
         assert!(written.iter().all(|w| matches!(w, Written::Recorded { .. })), "{written:?}");
     }
 }

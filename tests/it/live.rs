@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tallyd::config::Config;
-use tallyd::live::{Live, LiveError, Question, Source, StateOp, Told};
+use tallyd::live::{Live, Question, Source, StateOp, Told};
 use tallyd::metrics::BreakerMetrics;
 use tallyd::model::Id;
 use tallyd::sync::{Context, Extent, Outcome, Progress, Trigger, run};

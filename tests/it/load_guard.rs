@@ -1,11 +1,12 @@
 //! When the rows of a loader may be merged: each rule of the loader's lock, one by one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tallyd::config::Config;
 use tallyd::model::Id;
-use tallyd::store::{Loader, Loading, Merged, Store};
+use tallyd::store::{Busy, Ended, Loader, Loading, Merged, Store, Uncounted, Wanted};
 
 use crate::support::Rig;
 
@@ -41,7 +42,7 @@ impl Scene {
     }
 
     async fn begin(&self) -> Loading {
-        self.store.begin_load(1, id(TARGET), true).await.unwrap()
+        self.store.begin_load(1, id(TARGET), &Wanted { whole: true, ..Wanted::default() }).await.unwrap()
     }
 
     async fn loader(&self) -> Box<Loader> {
@@ -50,6 +51,10 @@ impl Scene {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn done() -> Ended {
+    Ended::Done(Uncounted::default())
 }
 
 /// What comes between the lock and the merge, and whether the merge goes through all the same.
@@ -63,8 +68,8 @@ async fn merged_after(before: &[&[&str]], between: &[&[&str]]) -> Merged {
         scene.redis(command).await;
     }
     let merged = loader.merge(1, &[(id(1), true), (id(2), false)]).await.unwrap();
-    let ended = loader.end(&[], None).await.unwrap();
-    assert_eq!(merged, ended);
+    let ended = loader.end(&BTreeMap::new(), false, None).await.unwrap();
+    assert_eq!(merged == Merged::Again, ended == Ended::Again);
     let state = scene.get(&["HGET", "like:1:8", "1"]).await;
     assert_eq!(state.is_some(), merged == Merged::Yes);
     merged
@@ -100,18 +105,18 @@ async fn nothing_is_merged_across_owners_restores_or_lost_locks() {
 async fn one_loads_and_the_others_wait_as_they_do_for_a_run_and_a_restore() {
     let scene = Scene::new().await;
     let loader = scene.loader().await;
-    assert!(matches!(scene.begin().await, Loading::Wait));
+    assert!(matches!(scene.begin().await, Loading::Wait(Busy::Lock)));
     loader.release().await.unwrap();
     for mark in ["dirty:1:inflight", "dirty:1:inflight:done"] {
         scene.redis(&["SADD", mark, "8"]).await;
-        assert!(matches!(scene.begin().await, Loading::Wait), "{mark}");
+        assert!(matches!(scene.begin().await, Loading::Wait(Busy::Run)), "{mark}");
         scene.redis(&["DEL", mark]).await;
     }
     scene.redis(&["SET", "restoring:1", "8.0"]).await;
-    assert!(matches!(scene.begin().await, Loading::Wait));
+    assert!(matches!(scene.begin().await, Loading::Wait(Busy::Restore)));
     scene.redis(&["DEL", "restoring:1"]).await;
     let loader = scene.loader().await;
-    assert_eq!(loader.end(&[], None).await.unwrap(), Merged::Yes);
+    assert_eq!(loader.end(&BTreeMap::new(), false, None).await.unwrap(), done());
     assert!(matches!(scene.begin().await, Loading::Loaded));
 }
 
@@ -127,7 +132,7 @@ async fn a_field_that_is_present_wins_and_an_absent_one_loses_its_mark() {
     }
     let mut loader = scene.loader().await;
     assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
-    assert_eq!(loader.end(&[(4, 9)], None).await.unwrap(), Merged::Yes);
+    assert_eq!(loader.end(&[(4, 9)].into(), false, None).await.unwrap(), done());
     assert_eq!(scene.get(&["HGET", "like:1:8", "1"]).await.as_deref(), Some("0"));
     assert_eq!(scene.get(&["HGET", "like:1:8", "2"]).await.as_deref(), Some("1"));
     assert_eq!(scene.get(&["HGET", "chg:1", "like:8:1"]).await.as_deref(), Some("5"));
@@ -144,7 +149,7 @@ async fn a_hash_that_is_gone_between_two_pages_is_not_called_full() {
     assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
     scene.redis(&["DEL", "like:1:8"]).await;
     assert_eq!(loader.merge(1, &[(id(3), true)]).await.unwrap(), Merged::Yes);
-    assert_eq!(loader.end(&[], None).await.unwrap(), Merged::Again);
+    assert_eq!(loader.end(&BTreeMap::new(), false, None).await.unwrap(), Ended::Again);
     assert_eq!(scene.get(&["HGET", "like:1:8", "0"]).await, None);
     assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await, None);
     scene.loader().await;

@@ -35,6 +35,7 @@ mod loss;
 mod outage;
 mod overlap;
 mod pause;
+mod recovery;
 mod secrets;
 mod stop;
 mod support;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tallyd::store::{EventClock, Store, StoreError, WriteOp, Written};
+use tallyd::store::{EventClock, Store, StoreError, Unloaded, WriteOp, Written};
 use tallyd::sync::Context;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,7 @@ impl Client {
         if self.store.is_none() {
             self.store = self.context.store().await.ok();
         }
-        match self.store.as_ref()?.write(NOTES, ops, &self.clock, Duration::from_secs(5)).await {
+        match self.store.as_ref()?.write(NOTES, ops, Unloaded::Refuse, &self.clock, Duration::from_secs(5)).await {
             Ok((_, written)) => Some(written),
             Err(StoreError::Unreachable { .. }) => None,
             Err(error) if error.to_string().contains("BusyLoading") => None,

@@ -1,24 +1,32 @@
 -- Take the loader's lock of a target, and note what decides later whether its rows may be merged.
 -- KEYS: ckpt, restoring, dirty, dirty:inflight, done, lock, cnt, then the state hash of each interaction with states.
--- ARGV: token, how long the lock holds (ms), target, whether hashes must be complete ('1' | '0'), how many interactions
---   have states, their names…, then the names of counters….
--- Answers {'loaded'} when all is known already; {'wait'} while somebody else is loading, a run has the target in hand,
--- or a restore is under way; {'locked', ckpt or '', '1' if the target is clean} when the caller is the loader.
-local states = tonumber(ARGV[5])
-local loaded = true
-for i = 6, #ARGV do
-  if redis.call('HEXISTS', KEYS[7], ARGV[i]) == 0 then loaded = false end
-end
-if ARGV[4] == '1' then
-  for i = 1, states do
-    if redis.call('HGET', KEYS[7 + i], '0') ~= 'full' then loaded = false end
+-- ARGV: token, how long the lock holds (ms), target, how many interactions have states, their names…, then what is
+--   wanted, three words each: 'count', interaction, ''; 'state' or 'write', number of the interaction from 1, user.
+--   A state is known when its field is there, or its hash is full. To be written, its count must be known besides, or
+--   its hash be partial. User 0 asks whether the hash says what it holds.
+-- Answers {'loaded'} when all that is wanted is known already; {'wait', 'lock' | 'run' | 'restore'} while somebody else
+-- is loading, a run has the target in hand, or a restore is under way; {'locked', ckpt or '', '1' if the target is clean,
+-- then what each state hash says of itself: 'full', 'partial' or ''} when the caller is the loader.
+local states = tonumber(ARGV[4])
+local loaded, kept = true, {}
+for i = 1, states do kept[i] = redis.call('HGET', KEYS[7 + i], '0') or '' end
+for at = 5 + states, #ARGV, 3 do
+  local what, of, user = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  if what == 'count' then
+    loaded = loaded and redis.call('HEXISTS', KEYS[7], of) == 1
+  else
+    local i = tonumber(of)
+    loaded = loaded and (kept[i] == 'full' or redis.call('HEXISTS', KEYS[7 + i], user) == 1)
+    if what == 'write' then
+      loaded = loaded and (kept[i] == 'partial' or redis.call('HEXISTS', KEYS[7], ARGV[4 + i]) == 1)
+    end
   end
 end
 if loaded then return { 'loaded' } end
-if redis.call('EXISTS', KEYS[2]) == 1 then return { 'wait' } end
+if redis.call('EXISTS', KEYS[2]) == 1 then return { 'wait', 'restore' } end
 if redis.call('SISMEMBER', KEYS[4], ARGV[3]) == 1 or redis.call('SISMEMBER', KEYS[5], ARGV[3]) == 1 then
-  return { 'wait' }
+  return { 'wait', 'run' }
 end
-if not redis.call('SET', KEYS[6], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 'wait' } end
+if not redis.call('SET', KEYS[6], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 'wait', 'lock' } end
 local clean = 1 - redis.call('SISMEMBER', KEYS[3], ARGV[3])
-return { 'locked', redis.call('GET', KEYS[1]) or '', tostring(clean) }
+return { 'locked', redis.call('GET', KEYS[1]) or '', tostring(clean), unpack(kept) }

@@ -7,4 +7,4 @@ for i = 6, #ARGV, 2 do
     redis.call('HDEL', KEYS[6], ARGV[5] .. ARGV[i])
   end
 end
-return 'ok'
+return { 'ok' }

@@ -1,12 +1,14 @@
 -- Record state changes: one or many, all of one partition, applied in order.
--- KEYS: dirty, chg, then a state hash and a count hash for each operation.
--- ARGV: deadline and the greatest event time the caller may have seen (both Unix ms), then for each operation:
---   interaction, target id, user id, '1' | '0'.
+-- KEYS: dirty, chg, then a state hash, a count hash and the loader's lock of the target for each operation.
+-- ARGV: deadline and the greatest event time the caller may have seen (both Unix ms), 'refuse' | 'accept', then for each
+--   operation: interaction, target id, user id, '1' | '0'.
 -- Answers {Redis time, event time, then for each operation an array}:
 --   {'expired'}                nothing was done: the deadline, in Redis time, had passed
---   {'not_loaded'}             nothing was done: the state or the count is not known here
+--   {'not_loaded'}             nothing was done: the state or the count is not known here; with 'refuse' only
 --   {'changed' | 'same', count or ''}   recorded and marked; the count is '' where it is not known
 --   {'error', message}         this operation alone failed
+-- With 'accept' a write to what is not loaded is recorded on whatever is there. The count is not known then, nor does the
+-- hash vouch for anything, until it is merged with its rows; a load under way starts over, for it counts on no writers.
 -- Redis does not roll a script back, so a mark comes before what it marks. A write that changes nothing is marked
 -- too: its answer was given on a state that a replay or a restore may be about to turn around.
 local time = redis.call('TIME')
@@ -14,21 +16,31 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local event = math.max(now, tonumber(ARGV[2]))
 local late = now > tonumber(ARGV[1])
 
-local function write(states, counts, interaction, target, user, state)
+local accept = ARGV[3] == 'accept'
+
+local function write(states, counts, lock, interaction, target, user, state)
   local old = redis.pcall('HGET', states, user)
   if type(old) == 'table' then return { 'error', old.err } end
   local count = redis.pcall('HGET', counts, interaction)
   if type(count) == 'table' then return { 'error', count.err } end
   if count and not string.match(count, '^%-?%d+$') then return { 'error', 'the count is not a number' } end
+  local loaded = true
   if not old or not count then
     local kept = redis.call('HGET', states, '0')
-    if not old and kept ~= 'full' then return { 'not_loaded' } end
-    if not count and kept ~= 'partial' then return { 'not_loaded' } end
+    loaded = (old or kept == 'full') and (count or kept == 'partial')
+    if not loaded and not accept then return { 'not_loaded' } end
   end
   local mark = redis.pcall('SADD', KEYS[1], target)
   if type(mark) == 'table' then return { 'error', mark.err } end
   mark = redis.pcall('HSET', KEYS[2], interaction .. ':' .. target .. ':' .. user, string.format('%.0f', event))
   if type(mark) == 'table' then return { 'error', mark.err } end
+  if not loaded then
+    redis.call('DEL', lock)
+    redis.call('HDEL', counts, interaction)
+    redis.call('HDEL', states, '0')
+    redis.call('PERSIST', counts)
+    count = false
+  end
   if old ~= state then redis.call('HSET', states, user, state) end
   local changed = (old or '0') ~= state
   if changed and count then
@@ -40,9 +52,9 @@ local function write(states, counts, interaction, target, user, state)
 end
 
 local answer = { string.format('%.0f', now), string.format('%.0f', event) }
-for i = 3, #ARGV, 4 do
-  local key = (i - 3) / 2 + 3
+for i = 4, #ARGV, 4 do
+  local key = (i - 4) / 4 * 3 + 3
   answer[#answer + 1] = late and { 'expired' }
-    or write(KEYS[key], KEYS[key + 1], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+    or write(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 return answer

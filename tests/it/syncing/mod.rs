@@ -24,7 +24,7 @@ use serde_json::Value as Json;
 use sqlx::{AssertSqlSafe, Connection};
 use tallyd::config::{self, Config};
 use tallyd::model::{Id, Partition};
-use tallyd::store::{EventClock, Store, WriteOp, Written};
+use tallyd::store::{EventClock, Store, Unloaded, WriteOp, Written};
 use tallyd::sync::Context;
 
 use crate::support::{Output, Rig};
@@ -120,7 +120,7 @@ impl Bench {
     }
 
     async fn write(&self, ops: &[WriteOp]) -> (i64, Vec<Written>) {
-        self.store.write(NOTES, ops, &self.clock, PATIENCE).await.unwrap()
+        self.store.write(NOTES, ops, Unloaded::Refuse, &self.clock, PATIENCE).await.unwrap()
     }
 
     /// One change of a `like`, which must be recorded; its event time.

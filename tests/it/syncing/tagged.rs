@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tallyd::model::Partition;
-use tallyd::store::{EventClock, Keys, WriteOp, Written};
+use tallyd::store::{EventClock, Keys, Unloaded, WriteOp, Written};
 use tallyd::sync::{Context, Extent, Outcome, Progress, RunReport, Trigger, dry_run, run};
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +56,7 @@ async fn changes_spread_over_the_shards_and_all_are_copied() {
         let (state, count) = (keys.state("like", 1, target), keys.count(1, target));
         bench.redis_all(&format!("HSET {state} 0 full\n HSET {count} like 0")).await;
         let op = WriteOp { interaction: 1, target, user: id(42), active: true };
-        let (_, written) = store.write(partition, &[op], &clock, PATIENCE).await.unwrap();
+        let (_, written) = store.write(partition, &[op], Unloaded::Refuse, &clock, PATIENCE).await.unwrap();
         assert_eq!(written, [recorded(true, 1)]);
     }
     // Another program's, and one that no mark tells of.
@@ -109,10 +109,10 @@ async fn the_same_connection_may_use_either_names() {
     let store = bench.store.clone().with_keys(keys);
     let partition = Partition { target_type: 1, shard: 0 };
     let op = WriteOp { interaction: 1, target: id(7), user: id(42), active: true };
-    let not_loaded = store.write(partition, &[op], &bench.clock, PATIENCE).await.unwrap().1;
+    let not_loaded = store.write(partition, &[op], Unloaded::Refuse, &bench.clock, PATIENCE).await.unwrap().1;
     assert_eq!(not_loaded, [Written::NotLoaded]);
     bench.redis_all("HSET {p0}:like:1:7 0 full\n HSET {p0}:cnt:1:7 like 0").await;
-    let written = store.write(partition, &[op], &bench.clock, PATIENCE).await.unwrap().1;
+    let written = store.write(partition, &[op], Unloaded::Refuse, &bench.clock, PATIENCE).await.unwrap().1;
     assert_eq!(written, [recorded(true, 1)]);
     let mut found: Vec<String> = bench.redis("KEYS *").await;
     found.sort();

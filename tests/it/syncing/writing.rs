@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use tallyd::store::Written;
+use tallyd::store::{Unloaded, Written};
 
 use super::{Bench, Figures, NOTES, like, recorded};
 
@@ -101,7 +101,8 @@ async fn a_write_that_comes_too_late_is_not_done() {
 
     bench.redis::<Value>("CLIENT PAUSE 300 ALL").await;
     let late = [like(7, 2, true), like(7, 3, true)];
-    let (_, late) = bench.store.write(NOTES, &late, &bench.clock, Duration::from_millis(50)).await.unwrap();
+    let (_, late) =
+        bench.store.write(NOTES, &late, Unloaded::Refuse, &bench.clock, Duration::from_millis(50)).await.unwrap();
     assert_eq!(late, [Written::Expired, Written::Expired]);
     assert_eq!(bench.dump().await, before);
 

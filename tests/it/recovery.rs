@@ -1,0 +1,242 @@
+//! Redis comes back: degraded writes are replayed into it, and both sides agree.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::AsyncCommands;
+
+use crate::likes::assert_agreement;
+use crate::support::{
+    Http, PrivateMysql, PrivateRedis, Proxy, Redis, RedisAt, Reply, Rig, Served, create_database, eventually,
+};
+
+const AT_ONCE: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(30);
+/// Half-open connections are left within this time once new ones work.
+const RECOVERED: Duration = Duration::from_secs(15);
+
+fn from_mysql(reply: &Reply) -> bool {
+    reply.header("tallyd-source") == Some("mysql")
+}
+
+async fn number(rig: &Rig, query: &str) -> i64 {
+    rig.sql(query).await[0][0].as_deref().unwrap_or("0").parse().unwrap()
+}
+
+async fn closed(served: &Served, limit: Duration) {
+    let closed = async || {
+        let status = served.admin.get("/status").await.expect(200).json();
+        status["breaker"] == "closed" && status["degraded"]["pending"] == 0
+    };
+    eventually(limit, closed, "the breaker closes").await;
+}
+
+async fn synced(served: &Served) {
+    let report = served.admin.post("/sync?wait_seconds=30", "").await.expect(200).json();
+    assert_eq!(report["outcome"], "done", "{report}");
+}
+
+/// Sends `rate` writes a second until `stop`: likes and their cancelling, over some users and targets. How many were
+/// acknowledged, and how many of those by MySQL.
+async fn write_until(api: Http, rate: u64, stop: Arc<AtomicBool>) -> (u64, u64) {
+    let mut tick = tokio::time::interval(Duration::from_millis(1000 / (rate / 10)));
+    let mut sent = Vec::new();
+    let mut n: u64 = 0;
+    while !stop.load(Ordering::Relaxed) {
+        tick.tick().await;
+        for _ in 0..10 {
+            n += 1;
+            let api = api.clone();
+            let path = format!("/v1/like/note/{}/users/{}", n % 20 + 1, n / 20 % 50 + 1);
+            let cancel = n / 1000 % 2 == 1;
+            sent.push(tokio::spawn(async move {
+                let asked = Instant::now();
+                let answer = if cancel { api.delete(&path).await } else { api.put(&path).await };
+                assert!(asked.elapsed() < AT_ONCE, "{:?}: {answer:?}", asked.elapsed());
+                answer.expect(200)
+            }));
+        }
+    }
+    let (mut all, mut mysql) = (0, 0);
+    for answer in sent {
+        let answer = answer.await.unwrap();
+        all += 1;
+        mysql += u64::from(from_mysql(&answer));
+    }
+    (all, mysql)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_under_load_is_balanced_afterwards() {
+    let seconds = std::env::var("TALLYD_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
+        return;
+    };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "degraded.probe_seconds = 1\nsync.cron = \"*/2 * * * * *\"");
+    let served = rig.serve(&[]).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers = tokio::spawn(write_until(served.api().clone(), 500, stop.clone()));
+    let some = async || number(&rig, "SELECT COUNT(*) FROM interaction_record").await > 100;
+    eventually(SOON, some, "a first sync").await;
+    redis.kill();
+    let down = Instant::now();
+    let over = async || down.elapsed() >= Duration::from_secs(seconds);
+    eventually(Duration::from_secs(seconds + 5), over, "the outage").await;
+    redis.start_again().await;
+    closed(&served, SOON).await;
+    stop.store(true, Ordering::Relaxed);
+    let (all, mysql) = writers.await.unwrap();
+    assert!(mysql > 100 * seconds, "{mysql} of {all} writes went to MySQL");
+    closed(&served, SOON).await;
+    let log = served.daemon.log();
+    let accepted: u64 = balance(&log).iter().map(|(accepted, _)| accepted).sum();
+    assert!(balance(&log).iter().all(|(accepted, replayed)| accepted == replayed), "{log}");
+    assert_eq!(accepted, mysql, "{log}");
+    let status = served.admin.get("/status").await.expect(200).json();
+    assert_eq!(status["degraded"]["replayed_total"], mysql);
+    synced(&served).await;
+    for target in 1..=20 {
+        // What was loaded again only now.
+        served.api().get(&format!("/v1/like/note/{target}")).await.expect(200);
+    }
+    assert_agreement(&rig).await;
+    println!("{all} writes in all, {mysql} of them degraded and replayed");
+}
+
+/// Accepted and replayed, each time the breaker closed.
+fn balance(log: &str) -> Vec<(u64, u64)> {
+    let closed = log.lines().filter_map(|line| line.split_once("breaker closed: "));
+    closed
+        .map(|(_, said)| {
+            let mut numbers = said.split(' ').filter_map(|word| word.parse().ok());
+            (numbers.next().unwrap(), numbers.next().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_open_connection_is_left_once_new_ones_work() {
+    let redis = Redis::start().await;
+    let db = create_database().await;
+    let proxy = Proxy::start(redis.url(), "").await;
+    let rig = Rig::on(&RedisAt::at(proxy.in_front_of(redis.url())), &db, "degraded.probe_seconds = 1");
+    let served = rig.serve(&["--no-schedule"]).await;
+    let api = served.api();
+    api.put("/v1/like/note/1/users/1").await.expect(200);
+    proxy.freeze();
+    for user in 2..=40 {
+        assert!(from_mysql(&api.put(&format!("/v1/like/note/1/users/{user}")).await.expect(200)));
+    }
+    proxy.thaw();
+    closed(&served, RECOVERED).await;
+    let answer = api.put("/v1/like/note/1/users/41").await.expect(200);
+    assert!(!from_mysql(&answer) && answer.json()["count"] == "41", "{answer:?}");
+    synced(&served).await;
+    assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timed_out_like_that_is_repeated_counts_once() {
+    let Some(redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "redis.timeout_ms = 200");
+    let served = rig.serve(&["--no-schedule"]).await;
+    let api = served.api();
+    api.put("/v1/like/note/1/users/1").await.expect(200);
+    let mut connection = redis.connect().await;
+    let () = redis::cmd("CLIENT").arg("PAUSE").arg(10_000).arg("WRITE").query_async(&mut connection).await.unwrap();
+    assert!(from_mysql(&api.put("/v1/like/note/1/users/2").await.expect(200)));
+    let () = redis::cmd("CLIENT").arg("UNPAUSE").query_async(&mut connection).await.unwrap();
+    let back = async || {
+        let answer = api.put("/v1/like/note/1/users/2").await.expect(200);
+        !from_mysql(&answer)
+    };
+    eventually(SOON, back, "a like in Redis").await;
+    closed(&served, SOON).await;
+    let state: String = connection.hget("like:1:1", 2).await.unwrap();
+    let count: String = connection.hget("cnt:1:1", "like").await.unwrap();
+    assert_eq!((state.as_str(), count.as_str()), ("1", "2"));
+    synced(&served).await;
+    assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_redis_does_not_beat_a_newer_mysql() {
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
+        return;
+    };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "degraded.probe_seconds = 1");
+    let served = rig.serve(&["--no-schedule"]).await;
+    let api = served.api();
+    api.put("/v1/like/note/1/users/1").await.expect(200);
+    redis.kill();
+    let cancelled = api.delete("/v1/like/note/1/users/1").await.expect(200);
+    assert!(from_mysql(&cancelled), "{cancelled:?}");
+    redis.start_again().await;
+    closed(&served, SOON).await;
+    assert_eq!(api.get("/v1/like/note/1/users/1").await.expect(200).json()["active"], false);
+    synced(&served).await;
+    assert_agreement(&rig).await;
+    assert_eq!(number(&rig, "SELECT SUM(status) FROM interaction_record").await, 0);
+    assert_eq!(api.get("/v1/like/note/1").await.expect(200).json()["count"], "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_sees_redis_down_while_another_does_not() {
+    let redis = Redis::start().await;
+    let db = create_database().await;
+    let proxy = Proxy::start(redis.url(), "").await;
+    let near = Rig::on(&redis, &db, "degraded.probe_seconds = 1");
+    let far = Rig::on(&RedisAt::at(proxy.in_front_of(redis.url())), &db, "degraded.probe_seconds = 1");
+    let (near_served, far_served) = (near.serve(&["--no-schedule"]).await, far.serve(&["--no-schedule"]).await);
+    let (one, other) = (near_served.api(), far_served.api());
+    one.put("/v1/like/note/1/users/1000").await.expect(200);
+    proxy.freeze();
+    for user in 1..=60 {
+        let path = format!("/v1/like/note/1/users/{user}");
+        assert!(from_mysql(&other.put(&path).await.expect(200)));
+        if user % 2 == 0 {
+            assert!(!from_mysql(&one.delete(&path).await.expect(200)), "later, and elsewhere");
+        }
+    }
+    proxy.thaw();
+    closed(&far_served, RECOVERED).await;
+    closed(&near_served, RECOVERED).await;
+    synced(&near_served).await;
+    assert_agreement(&near).await;
+    for user in 1..=60 {
+        let state = one.get(&format!("/v1/like/note/1/users/{user}")).await.expect(200);
+        assert_eq!(state.json()["active"], user % 2 == 1, "of two acknowledged writes the later one stands: {user}");
+    }
+    assert_eq!(other.get("/v1/like/note/1").await.expect(200).json()["count"], "31");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_comes_up_by_itself_when_both_servers_do() {
+    let Some(mut mysql) = PrivateMysql::start(&[]).await else { return };
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes"]).await else { return };
+    let db = mysql.create_database("tallyd").await;
+    let rig = Rig::on(&redis, &db, "degraded.probe_seconds = 1\nsync.cron = \"*/2 * * * * *\"");
+    rig.migrate().await;
+    mysql.stop().await;
+    redis.stop().await;
+    let served = Served::by(rig.spawn(&["serve"], &[]), true).await;
+    served.admin.get("/healthz").await.expect(200);
+    served.admin.get("/readyz").await.expect(503);
+    served.api().put("/v1/like/note/1/users/1").await.expect_problem(503, "unavailable");
+    redis.start_again().await;
+    // MySQL is not needed for that.
+    let written = async || served.api().put("/v1/like/note/1/users/1").await.status == 200;
+    eventually(SOON, written, "a write once Redis is there").await;
+    mysql.start_again().await;
+    let copied = async || {
+        rig.sql("SELECT count FROM interaction_count").await.first().is_some_and(|row| row[0].as_deref() == Some("1"))
+    };
+    eventually(SOON, copied, "a sync once MySQL is there").await;
+    served.admin.get("/readyz").await.expect(200);
+    served.api().get("/v1/like/note/1").await.expect(200);
+    assert_agreement(&rig).await;
+}
