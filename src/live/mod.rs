@@ -8,6 +8,7 @@ mod breaker;
 mod degraded;
 mod fill;
 mod flight;
+mod group_commit;
 mod link;
 mod load;
 mod probe;
@@ -27,6 +28,7 @@ pub use self::warm::Warmed;
 
 use self::breaker::Breaker;
 use self::degraded::Limits;
+use self::group_commit::GroupCommit;
 use self::link::Link;
 use self::load::Loads;
 use crate::metrics::BreakerMetrics;
@@ -185,7 +187,8 @@ pub struct Live {
     room: Arc<Semaphore>,
     breaker: Breaker,
     limits: Arc<Limits>,
-    _probe: Arc<DropGuard>,
+    group_commit: GroupCommit,
+    _tasks: Arc<DropGuard>,
 }
 
 impl Live {
@@ -196,16 +199,20 @@ impl Live {
         let stop = CancellationToken::new();
         let probe = probe::keep(context.clone(), breaker.clone(), link.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(probe));
+        let clock: Arc<EventClock> = Arc::default();
+        let (group_commit, commits) = GroupCommit::new(&context, clock.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(commits));
         let sessions = Sessions::new(&context.sink, context.config.mysql.max_connections as usize);
         Self {
             link,
             sessions,
-            clock: Arc::default(),
+            clock,
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
             breaker,
             limits: Arc::new(Limits::new(context.config.degraded.max_qps)),
-            _probe: Arc::new(stop.drop_guard()),
+            group_commit,
+            _tasks: Arc::new(stop.drop_guard()),
             context,
         }
     }
