@@ -34,6 +34,8 @@ mod loss;
 mod outage;
 mod overlap;
 mod pause;
+mod replay;
+mod restoring;
 mod secrets;
 mod stop;
 mod support;
