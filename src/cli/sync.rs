@@ -89,7 +89,11 @@ fn exit(report: &RunReport) -> Exit {
 fn text(vocabulary: &Vocabulary, report: &RunReport) -> String {
     let t = &report.tally;
     let seconds = Duration::from_millis(report.duration_ms).as_secs_f64();
-    let (wrote, set) = if report.dry_run { ("would write", "would be set") } else { ("wrote", "set") };
+    let (wrote, set, replayed) = if report.dry_run {
+        ("would write", "would be set", "would be replayed")
+    } else {
+        ("wrote", "set", "replayed")
+    };
     let mut lines = vec![format!(
         "{} in {seconds:.1} s: {} on {}, {wrote} {}",
         report.outcome.as_str(),
@@ -104,7 +108,7 @@ fn text(vocabulary: &Vocabulary, report: &RunReport) -> String {
         lines.push(counted(t.drift, "count disagreed with its states", "counts disagreed with their states"));
     }
     if t.replayed > 0 {
-        lines.push(format!("{} replayed", counted(t.replayed, "degraded write", "degraded writes")));
+        lines.push(format!("{} {replayed}", counted(t.replayed, "degraded write", "degraded writes")));
     }
     if t.left > 0 {
         lines.push(counted(t.left, "target left", "targets left"));
@@ -166,7 +170,7 @@ mod tests {
             told(all(2), None, true),
             "partial in 1.2 s: 2 changes on 2 targets, would write 2 rows\n\
              2 entries would be set aside in sync_rejected\n2 counts disagreed with their states\n\
-             2 degraded writes replayed\n2 targets left"
+             2 degraded writes would be replayed\n2 targets left"
         );
         assert_eq!(told(all(0), None, false), "partial in 1.2 s: 0 changes on 0 targets, wrote 0 rows");
     }

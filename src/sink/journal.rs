@@ -63,6 +63,24 @@ impl Session {
 }
 
 impl Writer {
+    /// How many rows of the partition's journal wait.
+    pub async fn journal_length(&mut self) -> Result<u64, SinkError> {
+        let Partition { target_type, shard } = self.lease.partition;
+        let text = format!(
+            "/* tallyd journal.look */ SELECT CAST(COUNT(*) AS UNSIGNED) FROM degraded_write \
+             WHERE target_type = {target_type} AND shard = {shard} AND interaction_type IN ({})",
+            interactions(&self.vocabulary)
+        );
+        self.session
+            .with(move |conn| {
+                Box::pin(async move {
+                    let row = conn.mysql.fetch_one(sqlx::raw_sql(AssertSqlSafe(text))).await;
+                    row.and_then(|row| row.try_get(0)).map_err(conn.failed())
+                })
+            })
+            .await
+    }
+
     /// The oldest rows of the partition's journal, a thousand or so, and what MySQL holds of their states now.
     pub async fn journaled(&mut self) -> Result<Journaled, SinkError> {
         let mut delays = backoff();

@@ -11,7 +11,7 @@ use super::session::Session;
 pub struct RunRow {
     /// UUID, version 7.
     pub run_id: String,
-    /// `schedule`, `backlog`, `start`, `command` or `api`.
+    /// `schedule`, `backlog`, `start`, `command`, `api`, `journal` or `retry`.
     pub caused_by: &'static str,
     /// Host, process and a random part.
     pub owner: String,

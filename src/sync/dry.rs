@@ -1,7 +1,7 @@
 //! A dry run: the same reading, and nothing else.
 //!
 //! Its figures are those of the run that would follow, while nobody writes; only what MySQL would refuse, and what a
-//! newer row would not take, it cannot know.
+//! newer row would not take, it cannot know, nor what becomes of degraded writes beyond their number.
 
 use std::collections::{HashMap, HashSet};
 
@@ -102,6 +102,7 @@ impl<'c> Look<'c> {
     }
 
     async fn look(&mut self, extent: Extent, store: &Store) -> Result<(), RunError> {
+        self.tally.replayed = self.writer.journal_length().await?;
         for marks in [Marks::Claimed, Marks::Fresh] {
             self.marks.push(marks);
             let met = self.changes(marks).await?;

@@ -260,4 +260,35 @@ mod tests {
         assert_eq!(of(&[partition(Outcome::Failed, 0), partition(Outcome::Refused, 0)]), Outcome::Failed);
         assert_eq!(of(&[idle, partition(Outcome::Partial, 1)]), Outcome::Partial);
     }
+
+    #[test]
+    fn a_restore_is_not_idle_and_those_of_one_run_are_counted() {
+        let restored = |to: &str| Restored {
+            kind: "missing",
+            from: String::new(),
+            to: to.into(),
+            mysql: "3.1".into(),
+            dropped: 0,
+            kept: 0,
+            times: 1,
+        };
+        let partition = |restored| PartitionReport {
+            target_type: 1,
+            shard: 0,
+            outcome: Outcome::Done,
+            error: None,
+            restored,
+            tally: Tally::default(),
+        };
+        let run = |partition| RunReport::new("0199".into(), Trigger::Start, Utc::now(), vec![partition], false);
+        assert!(run(partition(None)).is_idle());
+        assert!(!run(partition(Some(restored("4.0")))).is_idle());
+        let mut last = partition(Some(restored("5.0")));
+        last.add_earlier(partition(Some(restored("4.0"))));
+        last.add_earlier(partition(None));
+        assert_eq!(last.restored, Some(Restored { times: 2, ..restored("5.0") }));
+        let mut last = partition(None);
+        last.add_earlier(partition(Some(restored("4.0"))));
+        assert_eq!(last.restored, Some(restored("4.0")));
+    }
 }

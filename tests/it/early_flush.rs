@@ -46,13 +46,13 @@ async fn a_backlog_that_cannot_be_synced_is_not_tried_all_the_time() {
     load(&mut redis, 1..=2).await;
     like_all(&store(&rig).await, 1..=2, 1..50).await;
     // Every run is refused.
-    redis.set::<_, _, ()>("restoring:1", "1.0").await.unwrap();
+    redis.set::<_, _, ()>("ckpt:1", "4000000000.0").await.unwrap();
     let daemon = rig.spawn(&["serve", "--no-api"], &[]);
     eventually(SOON, async || runs_of(&rig, "backlog").await == 1, "a run is tried").await;
     // Five looks later.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(runs_of(&rig, "backlog").await, 1, "{}", daemon.log());
-    redis.del::<_, ()>("restoring:1").await.unwrap();
+    redis.del::<_, ()>("ckpt:1").await.unwrap();
     eventually(SOON, async || marks(&rig).await.is_empty(), "it is tried again, later").await;
     assert_agreement(&rig).await;
 }

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use tallyd::live::Live;
 use tallyd::model::{Id, Partition};
 use tallyd::store::{EventClock, Store, Unloaded, WriteOp, Written};
 use tallyd::sync::Context;
@@ -41,6 +43,14 @@ pub async fn load(redis: &mut MultiplexedConnection, targets: impl IntoIterator<
         let mut pipe = redis::pipe();
         pipe.hset(format!("like:1:{target}"), 0, "full").hset(format!("cnt:1:{target}"), "like", 0);
         pipe.exec_async(redis).await.unwrap();
+    }
+}
+
+/// Loads targets from MySQL, as a reader who asks for them does.
+pub async fn reload(rig: &Rig, targets: impl IntoIterator<Item = i64>) {
+    let live = Live::new(Arc::new(context(rig)));
+    for target in targets {
+        live.counts(1, id(target)).await.unwrap();
     }
 }
 

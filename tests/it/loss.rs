@@ -1,10 +1,10 @@
-//! A Redis that lost what MySQL holds is not copied from: the checkpoint proves the loss (hazard 14, sections 6 and 11).
+//! A Redis that lost what MySQL holds is not copied from: the checkpoint proves the loss, and the partition is restored.
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::likes::{
-    assert_agreement, dump, like, like_all, load, marks, records, states, store, table_of, until_paused,
+    assert_agreement, dump, like, like_all, load, marks, records, reload, same, states, store, table_of, until_paused,
 };
 use crate::support::{Output, Rig, Signal, failpoints};
 
@@ -42,20 +42,41 @@ async fn roll_back(redis: &mut MultiplexedConnection, to: &[(String, Vec<u8>)]) 
     }
 }
 
-/// A run and a dry run refuse notes with an error that says `why`, and MySQL stays as it is.
-async fn expect_refusal(rig: &Rig, why: &str) {
-    let before = dump(rig).await;
-    let marked = marks(rig).await;
-    for args in [&["sync", "--dry-run", "--json"][..], &["sync", "--json"], &["sync", "--full", "--json"]] {
-        let output = rig.tallyd(args).await.expect_code(1);
-        assert_eq!(output.json()["outcome"], "refused", "{args:?}: {}", output.stdout);
-        let error = error(&output);
-        assert!(error.contains(why), "{args:?}: {error}");
-    }
-    let text = rig.tallyd(&["sync"]).await.expect_code(1);
-    assert!(text.stdout.starts_with("refused") && text.stdout.contains(why), "{}", text.stdout);
-    assert_eq!(dump(rig).await, before, "MySQL is unchanged");
-    assert_eq!(marks(rig).await, marked, "nothing was claimed or acked");
+/// A dry run says that a run would restore, and changes nothing.
+async fn expect_dry_run(rig: &Rig, why: &str) {
+    let (before, marked) = (dump(rig).await, marks(rig).await);
+    let output = rig.tallyd(&["sync", "--dry-run", "--json"]).await.expect_code(1);
+    assert_eq!(output.json()["outcome"], "partial", "{}", output.stdout);
+    let error = error(&output);
+    assert!(error.contains(why) && error.contains("a run would restore it first"), "{error}");
+    assert_eq!((dump(rig).await, marks(rig).await), (before, marked));
+}
+
+/// A run restores notes, reports `kind` and `from`, and is done. Answers how many states it dropped, and how many
+/// changes it kept.
+async fn expect_restore(rig: &Rig, kind: &str, from: &str) -> (u64, u64) {
+    let mysql = rig.sql("SELECT checkpoint FROM sync_partition WHERE target_type = 1").await[0][0].clone().unwrap();
+    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    assert_eq!(output.json()["outcome"], "done", "{}", output.stdout);
+    let restored = output.json()["partitions"][0]["restored"].clone();
+    let token = rig.sql("SELECT lease_token FROM sync_partition WHERE target_type = 1").await[0][0].clone().unwrap();
+    assert_eq!(restored["to"], format!("{token}.0"), "{restored}");
+    assert_eq!((&restored["kind"], &restored["from"]), (&kind.into(), &from.into()), "{restored}");
+    assert_eq!((&restored["mysql"], &restored["times"]), (&mysql.into(), &1.into()), "{restored}");
+    assert!(output.json()["partitions"][1]["restored"].is_null(), "{}", output.stdout);
+    let said = output.stderr.lines().filter(|line| line.contains("WARN") && line.contains("what is pending was kept"));
+    assert_eq!(said.count(), 1, "{}", output.stderr);
+    assert_eq!(marks(rig).await, [""; 0]);
+    (restored["dropped"].as_u64().unwrap(), restored["kept"].as_u64().unwrap())
+}
+
+/// MySQL is as it was but for `changes`, and so is Redis once it has loaded.
+async fn expect_changes(rig: &Rig, before: &[Vec<Option<String>>], changes: &[((i64, i64), i64)]) {
+    let mut expected = table_of(before);
+    expected.extend(changes.iter().copied());
+    same("what must be and record rows", &expected, &records(rig).await);
+    reload(rig, 1..=3).await;
+    assert_agreement(rig).await;
 }
 
 fn error(output: &Output) -> String {
@@ -63,19 +84,24 @@ fn error(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flushed_redis_is_not_copied_from() {
+async fn a_flushed_redis_is_restored() {
     let (rig, mut redis) = start().await;
+    let before = dump(&rig).await;
     flush(&mut redis).await;
-    expect_refusal(&rig, "no checkpoint").await;
+    expect_dry_run(&rig, "no checkpoint").await;
     // Writers go on, as for a target that nobody ever liked.
     load(&mut redis, 1..=3).await;
     like(&store(&rig).await, 1, 5, false).await;
     like(&store(&rig).await, 2, 77, true).await;
-    expect_refusal(&rig, "Redis has lost writes that MySQL holds").await;
+    expect_dry_run(&rig, "Redis has lost writes that MySQL holds").await;
+    assert_eq!(expect_restore(&rig, "missing", "").await, (0, 2));
+    expect_changes(&rig, &before, &[((1, 5), 0), ((2, 77), 1)]).await;
+    let text = rig.tallyd(&["sync"]).await.expect_code(0);
+    assert!(text.stdout.starts_with("done") && !text.stdout.contains("restored"), "once is enough: {}", text.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_redis_is_not_copied_from() {
+async fn an_older_redis_is_restored() {
     let (rig, mut redis) = start().await;
     // Once within one lease, and once from before the lease.
     let older = snapshot(&mut redis).await;
@@ -84,9 +110,15 @@ async fn an_older_redis_is_not_copied_from() {
     rig.tallyd(&["sync"]).await.expect_code(0);
     assert_agreement(&rig).await;
     for snapshot in [older, marked] {
+        let before = dump(&rig).await;
         roll_back(&mut redis, &snapshot).await;
+        let from: String = redis.get("ckpt:1").await.unwrap();
         like(&store(&rig).await, 3, 78, true).await;
-        expect_refusal(&rig, "Redis has lost writes that MySQL holds").await;
+        like(&store(&rig).await, 3, 7, false).await;
+        expect_dry_run(&rig, "Redis has lost writes that MySQL holds").await;
+        // The like of user 5 that came back, with its mark or without, is older than its row.
+        assert_eq!(expect_restore(&rig, "older", &from).await, (59, 2));
+        expect_changes(&rig, &before, &[((3, 78), 1), ((3, 7), 0)]).await;
     }
 }
 
@@ -97,25 +129,34 @@ async fn the_checkpoint_decides_by_token_then_step() {
     assert_eq!(redis.get::<_, String>("ckpt:1").await.unwrap(), format!("{token}.{step}"), "equal after a run");
     like(&store(&rig).await, 1, 5, false).await;
 
+    let before = dump(&rig).await;
     for lower in [format!("{token}.{}", step - 1), format!("{}.{}", token - 1, step + 50), "nonsense".into()] {
         redis.set::<_, _, ()>("ckpt:1", &lower).await.unwrap();
-        expect_refusal(&rig, &format!("Redis holds {lower}")).await;
+        expect_dry_run(&rig, &format!("Redis holds {lower}")).await;
         assert_eq!(redis.get::<_, String>("ckpt:1").await.unwrap(), lower, "it goes on proving the loss");
+        expect_restore(&rig, "older", &lower).await;
+        expect_changes(&rig, &before, &[((1, 5), 0)]).await;
     }
-    redis.set::<_, _, ()>("ckpt:1", format!("{token}.{step}")).await.unwrap();
+    let (token, step) = checkpoint(&rig).await;
     redis.set::<_, _, ()>("restoring:1", "1.0").await.unwrap();
-    expect_refusal(&rig, "a restore of this partition is under way").await;
-    redis.del::<_, ()>("restoring:1").await.unwrap();
+    expect_dry_run(&rig, "a restore of this partition was begun and not ended").await;
+    let found = redis.get::<_, String>("ckpt:1").await.unwrap();
+    expect_restore(&rig, "interrupted", &found).await;
+    expect_changes(&rig, &before, &[((1, 5), 0)]).await;
 
     // Above every lease: MySQL is the one that lost something, for nobody else holds the lease.
-    redis.set::<_, _, ()>("ckpt:1", "4000000000.0").await.unwrap();
-    let before = dump(&rig).await;
-    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(1);
-    assert_eq!(output.json()["outcome"], "refused");
-    assert!(error(&output).contains("MySQL has lost writes"), "{}", output.stdout);
-    assert_eq!(dump(&rig).await, before);
-
-    redis.set::<_, _, ()>("ckpt:1", format!("{token}.{step}")).await.unwrap();
+    let kept: String = redis.get("ckpt:1").await.unwrap();
+    assert!(checkpoint(&rig).await >= (token, step));
+    for key in ["ckpt:1", "restoring:1"] {
+        redis.set::<_, _, ()>(key, "4000000000.0").await.unwrap();
+        let before = dump(&rig).await;
+        let output = rig.tallyd(&["sync", "--json"]).await.expect_code(1);
+        assert_eq!(output.json()["outcome"], "refused");
+        assert!(error(&output).contains("MySQL has lost writes"), "{}", output.stdout);
+        assert_eq!(dump(&rig).await, before);
+        redis.del::<_, ()>("restoring:1").await.unwrap();
+        redis.set::<_, _, ()>("ckpt:1", &kept).await.unwrap();
+    }
     rig.tallyd(&["sync"]).await.expect_code(0);
     assert_agreement(&rig).await;
 }
@@ -126,9 +167,9 @@ async fn checkpoint(rig: &Rig) -> (u64, u64) {
     (token.parse().unwrap(), step.parse().unwrap())
 }
 
-/// What Redis lost between two chunks reaches no row: the next step is fenced.
+/// What Redis lost between two chunks reaches no row: the next step is fenced, and the run begins again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_loses_writes_in_the_middle_of_a_run_stops_it() {
+async fn a_redis_that_loses_writes_in_the_middle_of_a_run_is_restored_in_the_same_run() {
     if !failpoints() {
         return;
     }
@@ -157,8 +198,15 @@ async fn a_redis_that_loses_writes_in_the_middle_of_a_run_stops_it() {
             roll_back(&mut redis, &old).await;
         }
         run.signal(Signal::CONT);
-        let output = run.output(LIMIT).await.expect_code(1);
-        assert!(error(&output).contains("Redis lost writes"), "{point}: {}", output.stdout);
+        let output = run.output(LIMIT).await.expect_code(0);
+        assert!(output.stderr.contains("in the middle of the run, which begins again"), "{point}: {}", output.stderr);
+        let restored = &output.json()["partitions"][0]["restored"];
+        match (point, flushed) {
+            // It lost what was never synced, and nothing that MySQL holds: the checkpoints are equal.
+            ("after_claim", false) => assert!(restored.is_null(), "{restored}"),
+            (_, true) => assert_eq!(restored["kind"], "missing", "{point}: {restored}"),
+            (_, false) => assert_eq!(restored["kind"], "older", "{point}: {restored}"),
+        }
 
         // A chunk that was read before is true and whole, and it is all that was written. At the ack of the first, the
         // second is read, too.
@@ -172,13 +220,7 @@ async fn a_redis_that_loses_writes_in_the_middle_of_a_run_stops_it() {
             "after_read" => assert_eq!(chunks, [(1, 10)], "{point}"),
             _ => assert!(chunks == [(1, 10)] || chunks == [(1, 10), (2, 10)], "{point}: {chunks:?}"),
         }
-        if (point, flushed) == ("after_claim", false) {
-            // It lost what was never synced, and nothing that MySQL holds: the checkpoints are equal.
-            rig.tallyd(&["sync"]).await.expect_code(0);
-            assert_eq!(dump(&rig).await, synced);
-            assert_agreement(&rig).await;
-        } else {
-            expect_refusal(&rig, "Redis has lost writes that MySQL holds").await;
-        }
+        reload(&rig, 1..=3).await;
+        assert_agreement(&rig).await;
     }
 }

@@ -36,6 +36,8 @@ mod outage;
 mod overlap;
 mod pause;
 mod recovery;
+mod replay;
+mod restoring;
 mod secrets;
 mod stop;
 mod support;

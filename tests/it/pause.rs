@@ -137,14 +137,18 @@ async fn an_ack_under_a_checkpoint_that_moved_changes_nothing() {
     let (rig, mut redis) = start(20).await;
     let run = sync_paused(&rig, "before_ack:pause").await;
     let before: Vec<String> = redis.hkeys("chg:1:inflight").await.unwrap();
-    redis.set::<_, _, ()>("ckpt:1", "1.0").await.unwrap();
+    redis.set::<_, _, ()>("ckpt:1", "4000000000.0").await.unwrap();
 
     let output = go_on(run).await.expect_code(1);
     let (outcome, error) = of_notes(&output);
-    assert_eq!(outcome, "failed", "{}", output.stdout);
-    assert!(error.contains("the checkpoint in Redis is 1.0"), "{error}");
+    assert_eq!(outcome, "refused", "{}", output.stdout);
+    assert!(error.contains("Redis holds checkpoint 4000000000.0"), "{error}");
     assert_eq!(redis.hkeys::<_, Vec<String>>("chg:1:inflight").await.unwrap(), before, "nothing was acked");
-    assert_eq!(redis.get::<_, String>("ckpt:1").await.unwrap(), "1.0", "the checkpoint is left as it was found");
+    assert_eq!(
+        redis.get::<_, String>("ckpt:1").await.unwrap(),
+        "4000000000.0",
+        "the checkpoint is left as it was found"
+    );
     let output = rig.tallyd(&["sync", "--json"]).await.expect_code(1);
     assert_eq!(output.json()["outcome"], "refused");
 }

@@ -1,0 +1,304 @@
+//! Writes that went to MySQL while Redis was down come back into Redis (sections 6 and 7, hazard 15).
+
+use std::time::Duration;
+
+use redis::AsyncCommands;
+
+use crate::likes::{
+    SOON, active, assert_agreement, count_rows, dump, let_lease_run_out, like, like_all, load, marks, records, reload,
+    same, states, store, until_paused,
+};
+use crate::support::{PrivateMysql, PrivateRedis, Rig, Signal, create_database, eventually, failpoints};
+
+/// Writes to MySQL as the API does while Redis is down: record, count when the state flips, journal. The event time is
+/// that of now, and later than the row's.
+async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
+    let now = chrono::Utc::now().timestamp_millis();
+    for writes in writes.chunks(500) {
+        let mut sql = "START TRANSACTION;".to_owned();
+        for &(target, user, active) in writes {
+            let (status, sign) = (i32::from(active), if active { '+' } else { '-' });
+            sql.push_str(&format!(
+                "SET @old = (SELECT status FROM interaction_record WHERE target_type = 1 AND target_id = {target} \
+                    AND interaction_type = 1 AND user_id = {user} FOR UPDATE);
+                 SET @at = FROM_UNIXTIME({now} / 1000);
+                 INSERT INTO interaction_record VALUES (1, {target}, 1, {user}, {status}, @at, @at) \
+                    ON DUPLICATE KEY UPDATE status = VALUES(status), \
+                    update_time = GREATEST(VALUES(update_time), update_time + INTERVAL 1000 MICROSECOND);
+                 INSERT INTO interaction_count VALUES (1, {target}, 1, 0, @at) ON DUPLICATE KEY UPDATE count = count;
+                 UPDATE interaction_count SET count = count {sign} (COALESCE(@old, 0) <> {status}) \
+                    WHERE target_type = 1 AND target_id = {target} AND interaction_type = 1;
+                 INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms) \
+                    VALUES (1, 0, {target}, 1, {user}, {status}, {now});"
+            ));
+        }
+        rig.sql_exec(&format!("SET time_zone = '+00:00'; {sql} COMMIT")).await;
+    }
+}
+
+/// Rows in the journal, and how many were ever replayed.
+async fn balance(rig: &Rig) -> (i64, i64) {
+    let select = "SELECT (SELECT COUNT(*) FROM degraded_write), \
+                  COALESCE((SELECT value FROM tallyd_meta WHERE name = 'degraded.replayed_total'), 0)";
+    let rows = rig.sql(select).await;
+    let number = |at: usize| rows[0][at].as_deref().unwrap().parse().unwrap();
+    (number(0), number(1))
+}
+
+async fn start() -> Rig {
+    let rig = Rig::start("").await;
+    rig.migrate().await;
+    liked(&rig).await;
+    rig
+}
+
+/// Notes 1 to 3 with 20 likes each, synced.
+async fn liked(rig: &Rig) {
+    load(&mut rig.redis.connect().await, 1..=3).await;
+    like_all(&store(rig).await, 1..=3, 1..21).await;
+    rig.tallyd(&["sync"]).await.expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_write_is_replayed_once() {
+    let rig = start().await;
+    // Note 4 is not loaded; users twice and more, so that states turn back and forth.
+    let writes: Vec<_> = (0..2500).map(|n| (1 + n % 4, 1 + n * 7 % 40, n * 13 % 5 < 3)).collect();
+    degraded(&rig, &writes).await;
+    assert_eq!(balance(&rig).await, (2500, 0));
+    let before = dump(&rig).await;
+    let dry = rig.tallyd(&["sync", "--dry-run"]).await.expect_code(0).stdout;
+    assert!(dry.contains("2500 degraded writes would be replayed"), "{dry}");
+
+    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    assert_eq!((&output.json()["replayed"], &output.json()["outcome"]), (&2500.into(), &"done".into()));
+    assert_eq!(balance(&rig).await, (0, 2500));
+    assert_eq!(dump(&rig).await, before, "a replay changes no row, and no time of one");
+    let status = rig.tallyd(&["status", "--json"]).await.expect_code(0).json();
+    assert_eq!(status["degraded"], serde_json::json!({"pending": 0, "accepted_total": 2500, "replayed_total": 2500}));
+    reload(&rig, [4]).await;
+    assert_agreement(&rig).await;
+
+    // Once more is the same.
+    let states = states(&rig).await;
+    for (target, user, active) in &writes {
+        let status = i32::from(*active);
+        rig.sql_exec(&format!(
+            "INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms) \
+             VALUES (1, 0, {target}, 1, {user}, {status}, 0)"
+        ))
+        .await;
+    }
+    let text = rig.tallyd(&["sync"]).await.expect_code(0).stdout;
+    assert!(text.contains("2500 degraded writes replayed"), "{text}");
+    assert_eq!(dump(&rig).await, before);
+    same("states before and after", &states, &self::states(&rig).await);
+    assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_change_that_is_newer_stays() {
+    let rig = start().await;
+    // Older, unsynced: overridden. Claimed by a run that crashed: the same.
+    let writer = store(&rig).await;
+    for user in 1..=4 {
+        like(&writer, 1, user, false).await;
+    }
+    let mut redis = rig.redis.connect().await;
+    for user in [3, 4] {
+        let field = format!("like:1:{user}");
+        let at: i64 = redis.hget("chg:1", &field).await.unwrap();
+        redis.hset::<_, _, _, ()>("chg:1:inflight", &field, at).await.unwrap();
+        redis.hdel::<_, _, ()>("chg:1", &field).await.unwrap();
+    }
+    degraded(&rig, &[(1, 1, true), (1, 3, true), (2, 5, false), (2, 30, true)]).await;
+    // Newer: it stays.
+    let later = chrono::Utc::now().timestamp_millis() + 60_000;
+    for (key, user) in [("chg:1", 5), ("chg:1:inflight", 30)] {
+        redis.hset::<_, _, _, ()>(key, format!("like:2:{user}"), later).await.unwrap();
+    }
+    redis.hset::<_, _, _, ()>("like:1:2", 30, 0).await.unwrap();
+    redis.sadd::<_, _, ()>("dirty:1", &[1, 2]).await.unwrap();
+    redis.sadd::<_, _, ()>("dirty:1:inflight", &[1, 2]).await.unwrap();
+    let mut expected = records(&rig).await;
+    expected.extend([((1, 1), 1), ((1, 2), 0), ((1, 3), 1), ((1, 4), 0), ((2, 5), 1), ((2, 30), 0)]);
+    rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    same("what must be and record rows", &expected, &records(&rig).await);
+    assert_agreement(&rig).await;
+}
+
+/// Like, unsynced; Redis down; cancel through MySQL; Redis back from its log, or a replica that lagged in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_redis_does_not_beat_a_newer_mysql() {
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
+        return;
+    };
+    let Some(replica) = PrivateRedis::start(&["--repl-diskless-sync-delay", "0"]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "");
+    rig.migrate().await;
+    liked(&rig).await;
+    let port = redis.server().port();
+    let mut connection = replica.connect().await;
+    redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query_async::<()>(&mut connection).await.unwrap();
+    like(&store(&rig).await, 1, 77, true).await;
+    let followed = async || replica.connect().await.hexists::<_, _, bool>("like:1:1", 77).await.unwrap();
+    eventually(SOON, followed, "the replica has followed").await;
+    redis::cmd("REPLICAOF").arg("NO").arg("ONE").query_async::<()>(&mut connection).await.unwrap();
+
+    redis.kill();
+    degraded(&rig, &[(1, 77, false)]).await;
+    redis.start_again().await;
+    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    assert_eq!((&output.json()["replayed"], &output.json()["partitions"][0]["restored"]), (&1.into(), &().into()));
+    zero_on_both_sides(&rig).await;
+
+    // MySQL is further by now: the replica is found to be older, and keeps nothing that is.
+    redis.kill();
+    degraded(&rig, &[(1, 77, true)]).await;
+    degraded(&rig, &[(1, 77, false)]).await;
+    let rig = Rig::on(&replica, &db, "");
+    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    assert_eq!(output.json()["replayed"], 2, "{}", output.stdout);
+    assert_eq!(output.json()["partitions"][0]["restored"]["kind"], "older", "{}", output.stdout);
+    reload(&rig, 1..=3).await;
+    zero_on_both_sides(&rig).await;
+}
+
+async fn zero_on_both_sides(rig: &Rig) {
+    assert_eq!((records(rig).await[&(1, 77)], states(rig).await[&(1, 77)]), (0, 0));
+    assert_eq!(count_rows(rig).await[&(1, 0)], 20);
+    assert_agreement(rig).await;
+}
+
+/// The twins write the same, in the same order; one of them is killed on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_was_killed_is_done_again() {
+    if !failpoints() {
+        return;
+    }
+    let writes: Vec<_> = (0..1300).map(|n| (1 + n % 4, 1 + n % 60, n % 7 < 3)).collect();
+    // Between the scripts and the transaction; after the transaction.
+    for (point, left) in [("after_read", 1300), ("after_commit", 300)] {
+        let rig = start().await;
+        degraded(&rig, &writes).await;
+        let before = dump(&rig).await;
+        let killed = rig.tallyd_with(&["sync"], &[("TALLYD_FAILPOINT", &format!("{point}:kill"))]).await;
+        assert_eq!(killed.code, None, "{point}");
+        assert_eq!(balance(&rig).await, (left, 1300 - left), "{point}");
+        // Whatever Redis held, each state is marked: a batch of a thousand writes is about all of them.
+        let marked: usize = rig.redis.connect().await.hlen("chg:1").await.unwrap();
+        assert_eq!(marked, 60, "{point}");
+        let_lease_run_out(&rig).await;
+        let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+        assert_eq!(output.json()["replayed"], left, "{point}: {}", output.stdout);
+        assert!(output.json()["partitions"][0]["restored"].is_null(), "{point}: {}", output.stdout);
+        assert_eq!(balance(&rig).await, (0, 1300), "{point}");
+        assert_eq!(dump(&rig).await, before, "{point}");
+        reload(&rig, [4]).await;
+        assert_agreement(&rig).await;
+    }
+}
+
+/// A Redis that lost the replay has lost its step too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_in_the_middle_of_a_replay_is_found() {
+    if !failpoints() {
+        return;
+    }
+    for flushed in [true, false] {
+        let rig = start().await;
+        degraded(&rig, &[(1, 1, false), (2, 50, true)]).await;
+        let run = rig.spawn(&["sync", "--json"], &[("TALLYD_FAILPOINT", "after_read:pause")]);
+        until_paused(&run).await;
+        let mut redis = rig.redis.connect().await;
+        if flushed {
+            redis::cmd("FLUSHDB").query_async::<()>(&mut redis).await.unwrap();
+        } else {
+            // Back to between the check and the replay.
+            let ckpt: String = redis.get("ckpt:1").await.unwrap();
+            let token = ckpt.strip_suffix(".1").expect("one step");
+            let mut back = redis::pipe();
+            back.set("ckpt:1", format!("{token}.0")).del(&["dirty:1", "chg:1"]);
+            back.hset("like:1:1", 1, 1).hset("cnt:1:1", "like", 20).hdel("like:1:2", 50).hset("cnt:1:2", "like", 20);
+            back.exec_async(&mut redis).await.unwrap();
+        }
+        run.signal(Signal::CONT);
+        let output = run.output(SOON).await.expect_code(0);
+        let kind = if flushed { "missing" } else { "older" };
+        assert_eq!(output.json()["partitions"][0]["restored"]["kind"], kind, "{}", output.stdout);
+        assert_eq!(balance(&rig).await, (0, 2));
+        reload(&rig, 1..=3).await;
+        assert_agreement(&rig).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_can_replay_is_left_alone_or_told_of() {
+    let rig = start().await;
+    rig.sql_exec(
+        "INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms) VALUES \
+         (99, 0, 1, 1, 1, 1, 5), (1, 0, 1, 77, 1, 1, 5), (1, 0, 1, 1, 999, 1, 5), (1, 0, 1, 1, -1, 1, 5)",
+    )
+    .await;
+    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
+    assert!(output.stderr.contains("degraded writes have no record row any more"), "{}", output.stderr);
+    let left = rig.sql("SELECT target_type, interaction_type FROM degraded_write ORDER BY id").await;
+    assert_eq!(left, [["99", "1"], ["1", "77"]].map(|row| row.map(|text| Some(text.to_owned())).to_vec()));
+    assert_eq!(balance(&rig).await, (2, 2));
+    assert_agreement(&rig).await;
+    assert_eq!(active(&states(&rig).await)[&(1, 0)], 20);
+}
+
+async fn runs_of(rig: &Rig, cause: &str) -> u64 {
+    let rows = rig.sql(&format!("SELECT COUNT(*) FROM sync_run WHERE caused_by = '{cause}'")).await;
+    rows[0][0].as_deref().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_wakes_a_run_when_redis_is_back() {
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes"]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "");
+    rig.migrate().await;
+    liked(&rig).await;
+    let served = rig.serve(&["--no-api", "--no-schedule"]).await;
+    redis.kill();
+    degraded(&rig, &[(1, 1, false)]).await;
+    // Nobody runs in vain while Redis is away: three looks later.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(runs_of(&rig, "journal").await, 0);
+    redis.start_again().await;
+    eventually(SOON, async || runs_of(&rig, "journal").await == 1, "a run by the journal").await;
+    assert_eq!((balance(&rig).await, marks(&rig).await.len()), ((0, 1), 0));
+    assert_agreement(&rig).await;
+    // And again, without a word about runs that were skipped.
+    degraded(&rig, &[(1, 1, true)]).await;
+    eventually(SOON, async || balance(&rig).await == (0, 2), "another run").await;
+    let counted = async || {
+        let metrics = served.admin.get("/metrics").await.expect(200).body;
+        metrics.lines().any(|line| line == "tallyd_replayed_writes_total 2")
+    };
+    eventually(SOON, counted, "the metric counts both").await;
+    assert!(!served.log().contains("skipped"), "{}", served.log());
+}
+
+/// Without a schedule that would come soon: the run at the start fails, and is tried again until it does not (hazard 19).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_failed_is_tried_again() {
+    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes"]).await else { return };
+    let Some(mut mysql) = PrivateMysql::start(&[]).await else { return };
+    let db = mysql.create_database("likes").await;
+    let rig = Rig::on(&redis, &db, "sync.cron = \"0 0 1 1 *\"");
+    rig.migrate().await;
+    load(&mut redis.connect().await, 1..=1).await;
+    like_all(&store(&rig).await, 1..=1, 1..21).await;
+    redis.stop().await;
+    mysql.stop().await;
+    let daemon = rig.spawn(&["serve", "--no-api"], &[]);
+    daemon.wait_for_log("not synced", SOON).await;
+    redis.start_again().await;
+    mysql.start_again().await;
+    eventually(SOON, async || runs_of(&rig, "retry").await == 1, "it is tried again").await;
+    assert_agreement(&rig).await;
+}
