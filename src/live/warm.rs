@@ -1,6 +1,6 @@
 //! Loading the most active targets before anybody asks for them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use tokio::sync::Notify;
@@ -17,6 +17,9 @@ const LOADS: usize = 4;
 /// How often a target that others have in hand is tried, and how long it is left to them in between.
 const ROUNDS: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long Redis is waited for, and how often it is looked whether it is there.
+const CONNECT: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
 /// How soon the daemon tries again while a server is away.
 const RETRY: Duration = Duration::from_secs(3);
 
@@ -37,7 +40,7 @@ impl Live {
     /// Loads the `top` most active targets, whole where they are small: those with the greatest sums of count rows. Ends
     /// early when `stop` is cancelled.
     pub async fn warm(&self, top: u64, progress: &Progress, stop: &CancellationToken) -> Result<Warmed, LiveError> {
-        self.store().await?;
+        self.connected().await?;
         let mut open = self.most_active(top).await?;
         progress.found(open.len() as u64);
         let mut warmed = Warmed::default();
@@ -70,6 +73,18 @@ impl Live {
             }
         }
         Ok(warmed)
+    }
+
+    /// Waits for the connection to Redis, which is made since the start, for longer than a request would.
+    async fn connected(&self) -> Result<(), LiveError> {
+        let begun = Instant::now();
+        loop {
+            match self.store().await {
+                Err(error) if begun.elapsed() >= CONNECT => return Err(error),
+                Err(_) => tokio::time::sleep(LOOK).await,
+                Ok(_) => return Ok(()),
+            }
+        }
     }
 
     async fn most_active(&self, top: u64) -> Result<Vec<(u16, Id)>, LiveError> {

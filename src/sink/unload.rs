@@ -74,7 +74,7 @@ impl Conn {
         let read = |row: &sqlx::mysql::MySqlRow| -> Result<_, sqlx::Error> {
             let (target, interaction): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let key = Id::try_from(target).ok().zip(u16::try_from(interaction).ok());
-            Ok(key.map(|key| row.try_get(2).map(|count| (key, count))).transpose()?)
+            key.map(|key| row.try_get(2).map(|count| (key, count))).transpose()
         };
         rows.iter().filter_map(|row| read(row).map_err(&failed).transpose()).collect()
     }

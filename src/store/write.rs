@@ -124,11 +124,13 @@ impl Store {
             invocation
                 .key(self.keys.state(name, partition.target_type, op.target))
                 .key(self.keys.count(partition.target_type, op.target))
-                .key(self.keys.load_lock(partition.target_type, op.target))
                 .arg(name)
                 .arg(op.target.get())
                 .arg(op.user.get())
                 .arg(if op.active { "1" } else { "0" });
+            if unloaded == Unloaded::Accept {
+                invocation.key(self.keys.load_lock(partition.target_type, op.target));
+            }
         }
         let answer: RedisResult<Vec<Value>> = script::invoke(&invocation, &mut connection).await;
         let mut answer = answer.map_err(self.failed(what))?.into_iter();

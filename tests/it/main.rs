@@ -24,6 +24,7 @@ mod api_secrets;
 mod api_toggle;
 mod busy;
 mod closed;
+mod cold;
 mod crash;
 mod deadlock;
 mod degraded;

@@ -1,5 +1,5 @@
 -- Record state changes: one or many, all of one partition, applied in order.
--- KEYS: dirty, chg, then a state hash, a count hash and the loader's lock of the target for each operation.
+-- KEYS: dirty, chg, then for each operation a state hash, a count hash and, with 'accept', the loader's lock.
 -- ARGV: deadline and the greatest event time the caller may have seen (both Unix ms), 'refuse' | 'accept', then for each
 --   operation: interaction, target id, user id, '1' | '0'.
 -- Answers {Redis time, event time, then for each operation an array}:
@@ -53,7 +53,7 @@ end
 
 local answer = { string.format('%.0f', now), string.format('%.0f', event) }
 for i = 4, #ARGV, 4 do
-  local key = (i - 4) / 4 * 3 + 3
+  local key = 3 + (i - 4) / 4 * (accept and 3 or 2)
   answer[#answer + 1] = late and { 'expired' }
     or write(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end

@@ -1,0 +1,132 @@
+//! Targets that nobody used for a while leave Redis, if MySQL has all that Redis has.
+
+use std::time::Duration;
+
+use super::Scene;
+use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, Signal, create_database, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+const IDLE: &str = "cache.idle_seconds = 1\ncache.warm_top = 0\nlog.level = \"debug\"";
+
+async fn gone(scene: &Scene, target: i64) {
+    let key = format!("EXISTS cnt:1:{target} like:1:{target} collect:1:{target}");
+    let gone = async || scene.redis::<i64>(&key).await == 0;
+    eventually(SOON, gone, format!("{target} is unloaded")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_targets_go_and_come_back_and_those_that_must_not_go_stay() {
+    let scene = Scene::start(IDLE).await;
+    for target in 1..=9 {
+        scene.liked(target, target + 1).await;
+    }
+    for target in 1..=8 {
+        scene.count(target).await;
+    }
+    for command in [
+        "SADD dirty:1 2",
+        "SADD dirty:1:inflight 3",
+        "SADD dirty:1:inflight:done 4",
+        "SET lock:1:5 somebody",
+        "HINCRBY cnt:1:7 view 1",
+        "HDEL cnt:1:8 .seen",
+    ] {
+        let _: redis::Value = scene.redis(command).await;
+    }
+    scene
+        .sql_exec(
+            "INSERT INTO sync_rejected (target_type, mark, reason, detail, run_id, first_seen, last_seen) \
+             VALUES (1, 'like:6:1', 'refused', '', '', NOW(), NOW()), (1, 'like:60:1', 'refused', '', '', NOW(), NOW()), \
+             (2, 'like:1:1', 'refused', '', '', NOW(), NOW())",
+        )
+        .await;
+    let served = scene.serve(&["--no-schedule"]).await;
+    gone(&scene, 1).await;
+    // One that is idle later: passes have looked at all the others since.
+    scene.count(9).await;
+    gone(&scene, 9).await;
+    for target in 2..=8 {
+        assert_eq!(scene.redis::<i64>(&format!("EXISTS cnt:1:{target} like:1:{target}")).await, 2, "{target}");
+    }
+    assert_eq!(scene.count(1).await, 2, "a read loads it again");
+    assert!(scene.is_active(9, 10).await);
+    served.wait_for_log("targets that were idle are unloaded", SOON).await;
+    let metrics = served.admin.get("/metrics").await.expect(200).body;
+    let line = metrics.lines().find(|line| line.starts_with("tallyd_unloaded_targets_total ")).unwrap();
+    assert!(line.rsplit(' ').next().unwrap().parse::<u64>().unwrap() >= 2, "{line}");
+    // What held them is over.
+    let _: i64 = scene.redis("DEL dirty:1 dirty:1:inflight dirty:1:inflight:done lock:1:5").await;
+    scene.sql_exec("DELETE FROM sync_rejected; INSERT INTO interaction_count VALUES (1, 7, 4, 1, NOW())").await;
+    for target in 2..=7 {
+        gone(&scene, target).await;
+    }
+    assert_eq!(scene.redis::<i64>("EXISTS cnt:1:8").await, 1, "other programs do not say when they used it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_goes_during_a_restore_or_while_mysql_is_away() {
+    let Some(mut mysql) = PrivateMysql::start(&[]).await else { return };
+    let redis = Redis::start().await;
+    let scene = Scene::of(Rig::on(&redis, &mysql.create_database("tallyd").await, IDLE)).await;
+    scene.liked(1, 2).await;
+    scene.liked(2, 2).await;
+    scene.count(1).await;
+    let _: String = scene.redis("SET restoring:1 5.0").await;
+    let _: i64 = scene.redis("HSET cnt:2:9 .seen 1").await;
+    let served = scene.serve(&["--no-schedule"]).await;
+    let other = async || scene.redis::<i64>("EXISTS cnt:2:9").await == 0;
+    eventually(SOON, other, "the pass has come to another partition").await;
+    let _: i64 = scene.redis("HSET cnt:2:9 .seen 1").await;
+    eventually(SOON, other, "another pass").await;
+    assert_eq!(scene.redis::<i64>("EXISTS cnt:1:1").await, 1);
+    mysql.stop().await;
+    let _: i64 = scene.redis("DEL restoring:1").await;
+    served.wait_for_log("idle targets stay for now", SOON).await;
+    assert_eq!(scene.redis::<i64>("EXISTS cnt:1:1").await, 1);
+    mysql.start_again().await;
+    gone(&scene, 1).await;
+}
+
+/// `TALLYD_TEST_IDLE_TARGETS=1000000` for a trial of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_falls_when_targets_are_idle_and_nothing_is_lost() {
+    let Some(redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let targets: i64 = std::env::var("TALLYD_TEST_IDLE_TARGETS").map_or(2000, |text| text.parse().unwrap());
+    let limit = Duration::from_secs(20 + u64::try_from(targets).unwrap() / 500);
+    let scene = Scene::of(Rig::on(&redis, &db, IDLE)).await;
+    scene
+        .sql_exec(&format!(
+            "INSERT INTO interaction_record SELECT 1, t.seq, 1, u.seq, 1, '2026-01-01', '2026-01-01' \
+               FROM seq_1_to_{targets} t, seq_1_to_5 u; \
+             INSERT INTO interaction_count SELECT 1, t.seq, 1, 5, '2026-01-01' FROM seq_1_to_{targets} t"
+        ))
+        .await;
+    let used = async || {
+        let info: String = scene.redis("INFO memory").await;
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        used.trim().parse::<u64>().unwrap()
+    };
+    // What scripts and connections take, they take from now on.
+    let empty = async || scene.redis::<i64>("DBSIZE").await == 0;
+    scene.tallyd(&["warm", "--top", "1"]).await.expect_code(0);
+    let served = scene.serve(&["--no-schedule"]).await;
+    eventually(SOON, empty, "one is unloaded").await;
+    served.signal(Signal::TERM);
+    served.wait(SOON).await;
+    let before = used().await;
+    scene.tallyd(&["warm", "--top", &targets.to_string()]).await.expect_code(0);
+    let (loaded, full) = (scene.redis::<i64>("DBSIZE").await, used().await);
+    assert_eq!(loaded, 4 * targets);
+    let begun = std::time::Instant::now();
+    let _served = scene.serve(&["--no-schedule"]).await;
+    eventually(limit, empty, "all are unloaded").await;
+    let took = begun.elapsed();
+    let freed = async || used().await < before + (full - before) / 10;
+    eventually(SOON, freed, "the memory is free").await;
+    println!("{targets} targets: {before} bytes before, {full} loaded, {} after {took:?}", used().await);
+    for target in [1, targets / 2, targets] {
+        assert_eq!(scene.count(target).await, 5);
+        assert!(scene.is_active(target, 5).await && !scene.is_active(target, 6).await);
+    }
+}
