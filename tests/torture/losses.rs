@@ -1,0 +1,100 @@
+//! Faults that take data out of Redis. Each is made while no client has a request under way; what MySQL holds right
+//! afterwards decides what may be lost (see [`crate::record`]). Runs and restores may go on meanwhile: what they add to
+//! MySQL only narrows that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::clients::VIEW;
+use crate::faults::{SOON, says, tell};
+use crate::proxy::Proxy;
+use crate::rows;
+use crate::support::{PrivateRedis, eventually};
+use crate::world::{DURABLE, World, now_ms};
+
+const AT_LEAST_BYTES: u64 = 20;
+const AT_MOST_BYTES: u64 = 60_000;
+
+/// Takes note of what may be lost. Nobody may have a request under way.
+async fn note(world: &World) {
+    let now = now_ms();
+    let rows = rows::records(&world.db).await.unwrap();
+    let counts = rows::counts(&world.db).await.unwrap();
+    let views = counts.into_iter().filter(|((_, _, interaction), _)| *interaction == VIEW);
+    let views = views.map(|((target_type, target, _), count)| ((target_type, target), u64::try_from(count).unwrap()));
+    world.record.lock().unwrap().lost_data(now, &rows, &views.collect());
+}
+
+pub async fn flush(world: &World) {
+    let redis = world.redis.lock().await;
+    let _nobody_asks = world.gate.write().await;
+    tell(&redis, &["FLUSHALL"]).await;
+    note(world).await;
+}
+
+/// A replica follows, is cut off for as long, and becomes the server.
+pub async fn promote_replica(world: &World, lasting: Duration) {
+    let mut redis = world.redis.lock().await;
+    let between = Proxy::start(redis.server().port()).await;
+    let port = between.port().to_string();
+    let options = [&DURABLE[..], &["--replicaof", "127.0.0.1", &port]].concat();
+    let replica = PrivateRedis::start(&options).await.expect("the first one was private, too");
+    let follows = async || says(&replica, "replication", "master_link_status:up").await;
+    eventually(SOON, follows, "the replica follows").await;
+    between.swallow(true);
+    tokio::time::sleep(lasting).await;
+
+    let _nobody_asks = world.gate.write().await;
+    tell(&replica, &["REPLICAOF", "NO", "ONE"]).await;
+    world.redis_net.turn_to(replica.server().port());
+    *redis = replica;
+    note(world).await;
+}
+
+/// The crash of a machine whose disk had not yet got the end of the append-only file.
+pub async fn cut_file(world: &World, choice: u32) {
+    let mut redis = world.redis.lock().await;
+    let _nobody_asks = world.gate.write().await;
+    redis.kill();
+    let newest = newest_file(&files(&redis));
+    let file = fs::OpenOptions::new().write(true).open(newest).unwrap();
+    let missing = AT_LEAST_BYTES + u64::from(choice) % AT_MOST_BYTES;
+    file.set_len(file.metadata().unwrap().len().saturating_sub(missing)).unwrap();
+    redis.start_again().await;
+    note(world).await;
+}
+
+/// A backup made so long before.
+pub async fn old_files(world: &World, lasting: Duration) {
+    let mut redis = world.redis.lock().await;
+    let (current, old) = (files(&redis), redis.server().home().join("old"));
+    copy(&current, &old);
+    tokio::time::sleep(lasting).await;
+
+    let _nobody_asks = world.gate.write().await;
+    redis.kill();
+    fs::remove_dir_all(&current).unwrap();
+    fs::rename(&old, &current).unwrap();
+    redis.start_again().await;
+    note(world).await;
+}
+
+fn files(redis: &PrivateRedis) -> PathBuf {
+    redis.server().home().join("appendonlydir")
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
+    assert!(copied.success(), "cp -r: {copied}");
+}
+
+/// `appendonly.aof.<number>.incr.aof` with the greatest number.
+fn newest_file(folder: &Path) -> PathBuf {
+    let number = |path: &PathBuf| -> Option<u64> {
+        path.file_name()?.to_str()?.strip_suffix(".incr.aof")?.rsplit_once('.')?.1.parse().ok()
+    };
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| number(path).is_some()).max_by_key(number).expect("an append-only file")
+}
