@@ -48,6 +48,7 @@ pub async fn check(world: &World) {
         redis_complete,
         redis_counts,
     };
+    world.watcher.hold().await.justify(&world.record.lock().unwrap(), &world.tally);
     found.judge(&mut world.record.lock().unwrap(), &world.tally);
     world.tally.checked();
 }

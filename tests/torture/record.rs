@@ -178,6 +178,13 @@ impl Record {
         }
     }
 
+    /// Whether a write that had not ended when this row was made would turn it around.
+    pub fn may_turn(&self, key: Key, row: Row) -> bool {
+        let attempts = self.states.get(&key).map(|state| &state.attempts);
+        let later = |attempt: &Attempt| attempt.value != row.active && attempt.ended_ms >= row.update_ms;
+        attempts.into_iter().flatten().any(later)
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.states.keys().copied()
     }

@@ -1,4 +1,7 @@
 //! What MySQL holds, read past the proxy; and a watcher who sees that no row goes back.
+//!
+//! The time of a row never falls. Its status changes with a later time, or keeps its time when a later write made it
+//! so: a run that was interrupted after its commit reads the same mark again, and the state that is there by then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +9,7 @@ use std::time::Duration;
 use sqlx::{Connection, MySqlConnection};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::record::{Key, Row};
+use crate::record::{Key, Record, Row};
 use crate::support::DatabaseAt;
 use crate::tally::{Tally, Wrong};
 
@@ -54,6 +57,8 @@ pub struct Watcher {
 pub struct Seen {
     latest: Rows,
     before: Rows,
+    /// Rows whose status changed while their time stayed, as they were before; to be justified by the record.
+    turned: Vec<(Key, Row)>,
 }
 
 impl Seen {
@@ -62,13 +67,25 @@ impl Seen {
         self.latest = self.before.clone();
     }
 
+    /// Says which rows turned around without a later write. The record must be complete.
+    pub fn justify(&mut self, record: &Record, tally: &Tally) {
+        for (key, old) in self.turned.drain(..).filter(|(key, old)| !record.may_turn(*key, *old)) {
+            let what = format!("the row of {key} turned and kept its time: {old:?}{}", record.history(key));
+            tally.wrong(Wrong::Backwards, &what);
+        }
+    }
+
     fn compare(&mut self, rows: Rows, tally: &Tally) {
         for (key, old) in &self.latest {
             let fault = match rows.get(key) {
                 None => "is gone",
                 Some(new) if new.update_ms < old.update_ms => "has an earlier time",
-                Some(new) if new.active != old.active && new.update_ms == old.update_ms => "changed and kept its time",
-                Some(_) => continue,
+                Some(new) => {
+                    if new.active != old.active && new.update_ms == old.update_ms {
+                        self.turned.push((*key, *old));
+                    }
+                    continue;
+                }
             };
             tally.wrong(Wrong::Backwards, &format!("the row of {key} {fault}: {old:?}, then {:?}", rows.get(key)));
         }
@@ -95,6 +112,7 @@ impl Watcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Attempt;
 
     fn rows(active: bool, update_ms: i64) -> Rows {
         BTreeMap::from([(Key { target_type: 1, target: 2, interaction: 1, user: 3 }, Row { active, update_ms })])
@@ -106,7 +124,6 @@ mod tests {
             (rows(true, 10), true),
             (rows(true, 11), true),
             (rows(false, 11), true),
-            (rows(false, 10), false),
             (rows(true, 9), false),
             (Rows::new(), false),
         ] {
@@ -114,6 +131,19 @@ mod tests {
             seen.compare(rows(true, 10), &tally);
             seen.compare(new.clone(), &tally);
             assert_eq!(tally.clean(), clean, "{new:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_turns_at_its_time_only_for_a_later_write() {
+        let (key, value) = (Key { target_type: 1, target: 2, interaction: 1, user: 3 }, false);
+        for (ended_ms, clean) in [(9, false), (10, true), (20, true)] {
+            let (mut seen, tally, mut record) = (Seen::default(), Tally::new(1), Record::default());
+            record.wrote(key, Attempt { value, sent_ms: 8, ended_ms, acknowledged: true });
+            seen.compare(rows(true, 10), &tally);
+            seen.compare(rows(value, 10), &tally);
+            seen.justify(&record, &tally);
+            assert_eq!(tally.clean(), clean, "{ended_ms}");
         }
     }
 }
