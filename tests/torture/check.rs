@@ -69,7 +69,8 @@ async fn quiet(world: &World) -> Result<(), String> {
             return Ok(());
         }
         if begun.elapsed() > QUIET_LIMIT {
-            return Err(format!("{left:?}"));
+            let left: Vec<String> = left.into_iter().map(|status| status.unwrap_or_default().to_string()).collect();
+            return Err(left.join(", and "));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

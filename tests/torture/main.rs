@@ -49,8 +49,8 @@ use world::World;
 /// Enough that every kind has its turn.
 const FAULTS: usize = 26;
 const SAMPLE: Duration = Duration::from_millis(200);
-/// Load before the first fault.
-const WARM_UP: Duration = Duration::from_secs(1);
+/// Load before the first fault, and after the last one.
+const UNDISTURBED: Duration = Duration::from_secs(1);
 
 /// A variable that is set and not empty.
 fn setting(name: &str) -> Option<String> {
@@ -84,7 +84,7 @@ async fn watch(world: Arc<World>, stop: CancellationToken) {
 }
 
 async fn run(world: &Arc<World>, rounds: &[Round]) {
-    tokio::time::sleep(WARM_UP).await;
+    tokio::time::sleep(UNDISTURBED).await;
     for round in rounds {
         for step in round {
             tokio::time::sleep(step.after).await;
@@ -93,6 +93,7 @@ async fn run(world: &Arc<World>, rounds: &[Round]) {
             join_all(step.faults.iter().map(|&planned| faults::inflict(world, planned))).await;
         }
         println!("check");
+        tokio::time::sleep(UNDISTURBED).await;
         check::check(world).await;
         if !world.tally.clean() {
             break;
