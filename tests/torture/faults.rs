@@ -72,6 +72,7 @@ pub async fn inflict(world: &World, planned: Planned) {
         Fault::PromoteReplica => losses::promote_replica(world, lasting).await,
         Fault::CutFile => losses::cut_file(world, choice).await,
         Fault::OldFiles => losses::old_files(world, lasting).await,
+        Fault::Evict => losses::evict(world, choice).await,
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::clients::VIEW;
+use crate::clients::{TARGET_TYPES, TARGETS, VIEW};
 use crate::faults::{SOON, says, tell};
 use crate::proxy::Proxy;
 use crate::rows;
@@ -17,21 +17,21 @@ use crate::world::{DURABLE, World, now_ms};
 const AT_LEAST_BYTES: u64 = 20;
 const AT_MOST_BYTES: u64 = 60_000;
 
-/// Takes note of what may be lost. Nobody may have a request under way.
-async fn note(world: &World) {
+/// Takes note of what may be lost of these targets. Nobody may have a request under way.
+async fn note(world: &World, of: impl Fn(i64) -> bool) {
     let now = now_ms();
     let rows = rows::records(&world.db).await.unwrap();
     let counts = rows::counts(&world.db).await.unwrap();
     let views = counts.into_iter().filter(|((_, _, interaction), _)| *interaction == VIEW);
     let views = views.map(|((target_type, target, _), count)| ((target_type, target), u64::try_from(count).unwrap()));
-    world.record.lock().unwrap().lost_data(now, &rows, &views.collect());
+    world.record.lock().unwrap().lost_data(now, of, &rows, &views.collect());
 }
 
 pub async fn flush(world: &World) {
     let redis = world.redis.lock().await;
     let _nobody_asks = world.gate.write().await;
     tell(&redis, &["FLUSHALL"]).await;
-    note(world).await;
+    note(world, |_| true).await;
 }
 
 /// A replica follows, is cut off for as long, and becomes the server.
@@ -51,7 +51,7 @@ pub async fn promote_replica(world: &World, lasting: Duration) {
     tell(&replica, &["REPLICAOF", "NO", "ONE"]).await;
     world.redis_net.turn_to(replica.server().port());
     *redis = replica;
-    note(world).await;
+    note(world, |_| true).await;
 }
 
 /// The crash of a machine whose disk had not yet got the end of the append-only file.
@@ -64,7 +64,7 @@ pub async fn cut_file(world: &World, choice: u32) {
     let missing = AT_LEAST_BYTES + u64::from(choice) % AT_MOST_BYTES;
     file.set_len(file.metadata().unwrap().len().saturating_sub(missing)).unwrap();
     redis.start_again().await;
-    note(world).await;
+    note(world, |_| true).await;
 }
 
 /// A backup made so long before.
@@ -79,7 +79,23 @@ pub async fn old_files(world: &World, lasting: Duration) {
     fs::remove_dir_all(&current).unwrap();
     fs::rename(&old, &current).unwrap();
     redis.start_again().await;
-    note(world).await;
+    note(world, |_| true).await;
+}
+
+/// Some keys of every fourth target.
+pub async fn evict(world: &World, choice: u32) {
+    let (redis, choice) = (world.redis.lock().await, i64::from(choice));
+    let evicted = |target: i64| target % 4 == choice % 4;
+    let words = [&["like"][..], &["cnt"], &["like", "collect", "cnt"]][usize::try_from(choice / 4 % 3).unwrap()];
+    let _nobody_asks = world.gate.write().await;
+    for target in (1..=TARGETS).filter(|&target| evicted(target)) {
+        for (target_type, _) in TARGET_TYPES {
+            for word in words {
+                tell(&redis, &["UNLINK", &format!("{word}:{target_type}:{target}")]).await;
+            }
+        }
+    }
+    note(world, evicted).await;
 }
 
 fn files(redis: &PrivateRedis) -> PathBuf {

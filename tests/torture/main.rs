@@ -44,10 +44,10 @@ use tokio_util::sync::CancellationToken;
 
 use clients::Clients;
 use plan::{Fault, Pace, Round};
-use world::World;
+use world::{World, now_ms};
 
 /// Enough that every kind has its turn.
-const FAULTS: usize = 26;
+const FAULTS: usize = 28;
 const SAMPLE: Duration = Duration::from_millis(200);
 /// Load before the first fault, and after the last one.
 const UNDISTURBED: Duration = Duration::from_secs(1);
@@ -89,10 +89,10 @@ async fn run(world: &Arc<World>, rounds: &[Round]) {
         for step in round {
             tokio::time::sleep(step.after).await;
             let names: Vec<String> = step.faults.iter().map(|planned| planned.fault.to_string()).collect();
-            println!("{}", names.join(" + "));
+            println!("{} {}", now_ms(), names.join(" + "));
             join_all(step.faults.iter().map(|&planned| faults::inflict(world, planned))).await;
         }
-        println!("check");
+        println!("{} check", now_ms());
         tokio::time::sleep(UNDISTURBED).await;
         check::check(world).await;
         if !world.tally.clean() {
@@ -114,6 +114,7 @@ async fn whatever_breaks_nothing_acknowledged_is_lost_and_nothing_counts_twice()
     stop.cancel();
     clients.finish().await;
     watcher.await.unwrap();
+    world.read_logs();
     println!("{}", world.tally);
     world.keep_logs().await;
     assert!(world.tally.clean(), "see above; seed {seed}, logs in {}", world.folder.display());

@@ -58,6 +58,8 @@ pub enum Fault {
     CutFile,
     /// `kill -9` of Redis, and it starts again with files as they were some time before.
     OldFiles,
+    /// Some keys of targets are gone, as if evicted.
+    Evict,
 }
 
 impl Fault {
@@ -83,7 +85,7 @@ impl Fault {
         Self::RefuseMysql,
         Self::KillBoth,
     ];
-    const LOSSES: [Self; 4] = [Self::Flush, Self::PromoteReplica, Self::CutFile, Self::OldFiles];
+    const LOSSES: [Self; 5] = [Self::Flush, Self::PromoteReplica, Self::CutFile, Self::OldFiles, Self::Evict];
     /// What may go on while data is taken out of Redis, and while it is restored: MySQL is read at that moment.
     const BESIDE_LOSS: [Self; 4] = [Self::KillDaemon, Self::KillDaemons, Self::StopDaemon, Self::KillSync];
 

@@ -152,9 +152,16 @@ impl Record {
         views.at_most += u64::from(counted != Some(false));
     }
 
-    /// Data was taken out of Redis while no write was under way; `rows` and `counters` are what MySQL held then.
-    pub fn lost_data(&mut self, now_ms: i64, rows: &BTreeMap<Key, Row>, counters: &BTreeMap<(u16, i64), u64>) {
-        for (key, state) in &mut self.states {
+    /// Data of these targets was taken out of Redis while no write was under way; `rows` and `counters` are what MySQL
+    /// held then.
+    pub fn lost_data(
+        &mut self,
+        now_ms: i64,
+        of: impl Fn(i64) -> bool,
+        rows: &BTreeMap<Key, Row>,
+        counters: &BTreeMap<(u16, i64), u64>,
+    ) {
+        for (key, state) in self.states.iter_mut().filter(|(key, _)| of(key.target)) {
             let row = rows.get(key);
             let since = row.map_or(i64::MIN, |row| row.update_ms - SLACK_MS);
             state.allowed = Values::only(row.is_some_and(|row| row.active));
@@ -173,7 +180,7 @@ impl Record {
             let allowed = state.allowed;
             state.note(format!("{now_ms} Redis lost data; MySQL held {held:?}; allowed since then {allowed:?}"));
         }
-        for (place, views) in &mut self.views {
+        for (place, views) in self.views.iter_mut().filter(|(place, _)| of(place.1)) {
             views.at_least = views.at_least.min(counters.get(place).copied().unwrap_or_default());
         }
     }
@@ -243,7 +250,7 @@ mod tests {
     fn after_loss(writes: &[(bool, bool)], row: Option<(bool, i64)>) -> Values {
         let mut record = record(writes);
         let row = row.map(|(active, update_ms)| (KEY, Row { active, update_ms }));
-        record.lost_data(99_000, &row.into_iter().collect(), &BTreeMap::new());
+        record.lost_data(99_000, |_| true, &row.into_iter().collect(), &BTreeMap::new());
         record.allowed(KEY)
     }
 
@@ -286,20 +293,39 @@ mod tests {
         for (value, sent_ms) in [(true, 1000), (false, 1020)] {
             record.wrote(KEY, Attempt { value, sent_ms, ended_ms: sent_ms + 5, acknowledged: true });
         }
-        record.lost_data(99_000, &BTreeMap::from([(KEY, Row { active: true, update_ms: 1002 })]), &BTreeMap::new());
+        record.lost_data(
+            99_000,
+            |_| true,
+            &BTreeMap::from([(KEY, Row { active: true, update_ms: 1002 })]),
+            &BTreeMap::new(),
+        );
         assert_eq!(record.allowed(KEY), both());
-        record.lost_data(99_000, &BTreeMap::from([(KEY, Row { active: false, update_ms: 1022 })]), &BTreeMap::new());
+        record.lost_data(
+            99_000,
+            |_| true,
+            &BTreeMap::from([(KEY, Row { active: false, update_ms: 1022 })]),
+            &BTreeMap::new(),
+        );
         assert_eq!(record.allowed(KEY), Values::only(false));
     }
 
     #[test]
     fn a_loss_is_named_and_then_what_was_found_counts() {
         let mut record = record(&[(true, true)]);
-        record.lost_data(99_000, &BTreeMap::new(), &BTreeMap::new());
+        record.lost_data(99_000, |_| true, &BTreeMap::new(), &BTreeMap::new());
         assert_eq!(record.settle(99_001, KEY, false), Verdict::AllowedLoss);
         assert_eq!(record.settle(99_002, KEY, false), Verdict::AsTold);
         assert_eq!(record.settle(99_003, KEY, true), Verdict::Lost);
         assert!(record.history(KEY).contains("99000 Redis lost data; MySQL held None"));
+    }
+
+    #[test]
+    fn a_loss_elsewhere_allows_nothing() {
+        let mut record = record(&[(true, true)]);
+        record.viewed(1, 2, Some(true));
+        record.lost_data(99_000, |target| target == 3, &BTreeMap::new(), &BTreeMap::new());
+        assert_eq!(record.allowed(KEY), Values::only(true));
+        assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (1, 1))]);
     }
 
     #[test]
@@ -309,7 +335,7 @@ mod tests {
             record.viewed(1, 2, counted);
         }
         assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (2, 3))]);
-        record.lost_data(99_000, &BTreeMap::new(), &BTreeMap::from([((1, 2), 1)]));
+        record.lost_data(99_000, |_| true, &BTreeMap::new(), &BTreeMap::from([((1, 2), 1)]));
         record.viewed(1, 2, Some(true));
         assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (2, 4))]);
         record.settle_counter((1, 2), 3);

@@ -29,6 +29,8 @@ pub enum Wrong {
     Answer,
     /// Work is left although nothing disturbs.
     Unsettled,
+    /// A daemon panicked.
+    Panic,
 }
 
 /// Counts what happens.
@@ -49,6 +51,7 @@ struct Figures {
     long: u64,
     longest: Duration,
     allowed_losses: u64,
+    corrected: u64,
     checks: u64,
     samples: u64,
     wrong: BTreeMap<Wrong, u64>,
@@ -95,6 +98,11 @@ impl Tally {
 
     pub fn allowed_loss(&self) {
         self.add(|figures| figures.allowed_losses += 1);
+    }
+
+    /// Counts that runs found wrong in Redis, and set right.
+    pub fn corrected(&self, counts: u64) {
+        self.add(|figures| figures.corrected += counts);
     }
 
     pub fn checked(&self) {
@@ -152,6 +160,7 @@ impl fmt::Display for Tally {
             ("checks of everything", figures.checks),
             ("samples of rows", figures.samples),
             ("states lost with Redis, as allowed", figures.allowed_losses),
+            ("counts in Redis set right by runs", figures.corrected),
             ("states lost", wrong(Wrong::Lost)),
             ("counts doubled", wrong(Wrong::Doubled)),
             ("counts short", wrong(Wrong::Short)),
@@ -159,6 +168,7 @@ impl fmt::Display for Tally {
             ("disagreements", wrong(Wrong::Disagree)),
             ("wrong answers", wrong(Wrong::Answer)),
             ("times not settled", wrong(Wrong::Unsettled)),
+            ("panics", wrong(Wrong::Panic)),
         ] {
             writeln!(f, "{name:<40}{figure:>10}")?;
         }

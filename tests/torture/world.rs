@@ -11,7 +11,7 @@ use crate::proxy::Proxy;
 use crate::record::Record;
 use crate::rows::Watcher;
 use crate::support::{DatabaseAt, PrivateMysql, PrivateRedis, RedisAt, Rig};
-use crate::tally::Tally;
+use crate::tally::{Tally, Wrong};
 use crate::tallyd::{Tallyd, spawn};
 
 /// A Redis that keeps what it acknowledged.
@@ -94,6 +94,18 @@ impl World {
         };
         // Dropping it kills it.
         let _ = tokio::time::timeout(at_most, ended).await;
+    }
+
+    /// What the daemons said of themselves.
+    pub fn read_logs(&self) {
+        for file in fs::read_dir(&self.folder).unwrap() {
+            let log = fs::read_to_string(file.unwrap().path()).unwrap();
+            for line in log.lines().filter(|line| line.contains("panicked at")) {
+                self.tally.wrong(Wrong::Panic, line);
+            }
+            let corrected = log.lines().filter(|line| line.contains("the Redis count disagreed with its states"));
+            self.tally.corrected(corrected.count() as u64);
+        }
     }
 
     /// Keeps what the servers printed beside what the daemons printed.
