@@ -1,4 +1,4 @@
-.PHONY: help build demo test openapi lint format clippy docs
+.PHONY: help build demo test torture openapi lint format clippy docs
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -14,6 +14,12 @@ test: ## every test, against private servers or TALLYD_TEST_MYSQL_URL and TALLYD
 	@skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT && \
 	TALLYD_TEST_SKIPPED=$$skipped cargo test --features failpoints; outcome=$$?; \
 	sort "$$skipped"; echo "skipped: $$(wc -l <"$$skipped")"; exit $$outcome
+
+torture: ## 100 faults under load, and nothing acknowledged is lost; FAULTS, SEED and KINDS (KillRedis,Flush) vary it
+	@tests/setup.sh
+	@TALLYD_TEST_MYSQL_URL= TALLYD_TEST_REDIS_URL= \
+	TALLYD_TEST_FAULTS=$${FAULTS:-100} TALLYD_TEST_SEED=$$SEED TALLYD_TEST_KINDS=$$KINDS \
+	cargo test --features failpoints --test torture -- --nocapture whatever_breaks
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh
