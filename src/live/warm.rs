@@ -80,7 +80,7 @@ impl Live {
         let begun = Instant::now();
         loop {
             match self.store().await {
-                Err(error) if begun.elapsed() >= CONNECT => return Err(error),
+                Err(error) if begun.elapsed() >= CONNECT => return Err(error.into()),
                 Err(_) => tokio::time::sleep(LOOK).await,
                 Ok(_) => return Ok(()),
             }
