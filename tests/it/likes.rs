@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use tallyd::live::Live;
+use tallyd::metrics::BreakerMetrics;
 use tallyd::model::{Id, Partition};
 use tallyd::store::{EventClock, Store, Unloaded, WriteOp, Written};
 use tallyd::sync::Context;
@@ -48,7 +49,7 @@ pub async fn load(redis: &mut MultiplexedConnection, targets: impl IntoIterator<
 
 /// Loads targets from MySQL, as a reader who asks for them does.
 pub async fn reload(rig: &Rig, targets: impl IntoIterator<Item = i64>) {
-    let live = Live::new(Arc::new(context(rig)));
+    let live = Live::new(Arc::new(context(rig)), BreakerMetrics::default());
     for target in targets {
         live.counts(1, id(target)).await.unwrap();
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::StreamExt;
-use tallyd::live::Question;
+use tallyd::live::{Live, Question};
 
 use super::{Scene, id};
 use crate::support::{PrivateMysql, Redis, Rig};
@@ -32,7 +32,7 @@ async fn two_hundred_clients_of_a_cold_target_cost_one_load() {
         let asked = (1..=200).map(|user| {
             let live = scene.live.clone();
             let question = Question { interaction: 1, target_type: 1, target: id(target), user: Some(id(user)) };
-            tokio::spawn(async move { live.ask(&[question]).await.pop().unwrap().unwrap() })
+            tokio::spawn(async move { told(&live, question).await })
         });
         futures::future::join_all(asked).await.into_iter().map(Result::unwrap).collect::<BTreeSet<_>>()
     };
@@ -45,6 +45,11 @@ async fn two_hundred_clients_of_a_cold_target_cost_one_load() {
     assert_eq!(ask(2).await, [(300, Some(true))].into());
     let statements = loads(&scene).await - before;
     assert!(statements < 60, "{statements} statements for 200 users");
+}
+
+async fn told(live: &Live, question: Question) -> (i64, Option<bool>) {
+    let told = live.ask(&[question]).await.pop().unwrap().unwrap();
+    (told.count, told.active)
 }
 
 /// `TALLYD_TEST_MADE_UP_IDS=50000` for a trial of its own.
@@ -61,7 +66,7 @@ async fn made_up_ids_reach_mysql_once() {
             let live = scene.live.clone();
             let user = (target % 2 == 0).then(|| id(7));
             let question = Question { interaction: 1, target_type: 1, target: id(target), user };
-            async move { live.ask(&[question]).await.pop().unwrap().unwrap() }
+            async move { told(&live, question).await }
         });
         let answers: BTreeSet<_> = looks.buffer_unordered(64).collect().await;
         assert_eq!(answers, [(0, None), (0, Some(false))].into());
