@@ -49,21 +49,21 @@ impl Fill<'_> {
         let open: Vec<u16> = stateful.map(|i| i.code).filter(|&code| !self.loader.is_full(code)).collect();
         let look = self.session.first_look(self.target.0, self.target.1, open.clone()).await;
         self.look = look.map_err(|error| self.away(&error))?;
-        let mut by_users = false;
+        let mut row_needed = false;
         for &interaction in &open {
             let whole = self.is_small(interaction);
-            by_users |= !whole;
+            row_needed |= !whole && !self.loader.is_counted(interaction);
             let merged = if whole { self.all_rows(interaction).await? } else { self.users(interaction).await? };
             if merged == Merged::Again {
                 return Ok(Ended::Again);
             }
         }
         // Asked after the count rows were read: what is replayed by now is in them, and has moved the checkpoint.
-        let journaled = by_users && {
+        let untouched = row_needed && {
             let journaled = self.session.is_journaled(self.target.0, self.target.1).await;
-            journaled.map_err(|error| self.away(&error))?
+            !journaled.map_err(|error| self.away(&error))?
         };
-        let ended = self.loader.end(&self.look.counts, journaled, self.remember()).await;
+        let ended = self.loader.end(&self.look.counts, untouched, self.remember()).await;
         ended.map_err(|error| self.redis(&error))
     }
 
@@ -131,6 +131,6 @@ impl Fill<'_> {
     }
 
     fn redis(&self, error: &StoreError) -> NotLoaded {
-        NotLoaded::Redis(self.live.failed(self.number, error))
+        self.live.not_loaded(self.number, error)
     }
 }

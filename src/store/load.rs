@@ -67,6 +67,8 @@ pub struct Loader {
     clean: String,
     /// How each interaction with states is loaded.
     pub(super) how: BTreeMap<u16, How>,
+    /// The interactions of partial hashes whose counts are known.
+    counted: BTreeSet<u16>,
 }
 
 /// How an interaction is loaded.
@@ -136,10 +138,17 @@ impl Store {
         Ok(match (words.next().as_deref(), words.next(), words.next()) {
             (Some("loaded"), ..) => Loading::Loaded,
             (Some("locked"), Some(checkpoint), Some(clean)) => {
-                let full = self.stateful().zip(words).filter(|(_, kept)| Kept::of(Some(kept.as_bytes())) == Kept::Full);
-                let how = full.map(|(code, _)| (code, How::Kept)).collect();
+                let (mut how, mut counted) = (BTreeMap::new(), BTreeSet::new());
+                for code in self.stateful() {
+                    let (kept, count) = (words.next().unwrap_or_default(), words.next());
+                    match Kept::of(Some(kept.as_bytes())) {
+                        Kept::Full => drop(how.insert(code, How::Kept)),
+                        Kept::Partial if count.as_deref() == Some("1") => drop(counted.insert(code)),
+                        Kept::Partial | Kept::Unknown => {}
+                    }
+                }
                 let store = self.clone();
-                Loading::Yours(Box::new(Loader { store, partition, target, token, checkpoint, clean, how }))
+                Loading::Yours(Box::new(Loader { store, partition, target, token, checkpoint, clean, how, counted }))
             }
             (_, Some(why), _) if why == "run" => Loading::Wait(Busy::Run),
             (_, Some(why), _) if why == "restore" => Loading::Wait(Busy::Restore),
@@ -199,6 +208,12 @@ impl Loader {
     #[must_use]
     pub fn is_full(&self, interaction: u16) -> bool {
         self.how.get(&interaction) == Some(&How::Kept)
+    }
+
+    /// Whether the count of a partial hash is known, so that its row is not needed.
+    #[must_use]
+    pub fn is_counted(&self, interaction: u16) -> bool {
+        self.counted.contains(&interaction)
     }
 
     /// Says that an interaction is loaded by the rows of single users. Else it is by all of them.

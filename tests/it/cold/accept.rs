@@ -113,7 +113,7 @@ async fn accepting_changes_only_what_would_be_refused_and_ends_a_load_under_way(
     assert_eq!(scene.redis::<Option<String>>("HGET like:1:7 0").await, None);
     assert_eq!(scene.redis::<Option<String>>("HGET cnt:1:7 like").await, None);
     assert_eq!(scene.redis::<Option<String>>("HGET cnt:1:7 collect").await.as_deref(), Some("0"));
-    assert_eq!(loader.end(&[].into(), false, None).await.unwrap(), Ended::Again);
+    assert_eq!(loader.end(&[].into(), true, None).await.unwrap(), Ended::Again);
     let change: Option<String> = scene.redis("HGET chg:1 like:7:3").await;
     assert!(change.is_some());
     assert_eq!(scene.count(7).await, 3);
