@@ -110,8 +110,7 @@ impl Live {
 
     fn limited(&self, what: &str) -> LiveError {
         let most = self.context.config.degraded.max_qps;
-        let reason =
-            format!("Redis is away, and MySQL takes at most {most} {what} a second in its place (degraded.max_qps)");
+        let reason = format!("MySQL takes at most {most} {what} a second in the place of Redis (degraded.max_qps)");
         LiveError::Limited { reason, retry_after: RETRY_AFTER }
     }
 }

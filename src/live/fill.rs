@@ -24,6 +24,8 @@ struct Fill<'l> {
     target: (u16, Id),
     wanted: &'l Wanted,
     look: FirstLook,
+    /// Whether the journal has writes of the target.
+    journaled: bool,
 }
 
 impl Live {
@@ -37,7 +39,7 @@ impl Live {
     ) -> Result<Ended, NotLoaded> {
         let mut borrowed = self.sessions.borrow().await.map_err(|error| self.loading.failed(&error))?;
         let (session, look) = (&mut borrowed.session, FirstLook::default());
-        let filled = Fill { live: self, number, loader, session, target, wanted, look }.run().await;
+        let filled = Fill { live: self, number, loader, session, target, wanted, look, journaled: false }.run().await;
         borrowed.give_back();
         filled
     }
@@ -49,21 +51,14 @@ impl Fill<'_> {
         let open: Vec<u16> = stateful.map(|i| i.code).filter(|&code| !self.loader.is_full(code)).collect();
         let look = self.session.first_look(self.target.0, self.target.1, open.clone()).await;
         self.look = look.map_err(|error| self.away(&error))?;
-        let mut by_users = false;
         for &interaction in &open {
             let whole = self.is_small(interaction);
-            by_users |= !whole;
             let merged = if whole { self.all_rows(interaction).await? } else { self.users(interaction).await? };
             if merged == Merged::Again {
                 return Ok(Ended::Again);
             }
         }
-        // Asked after the count rows were read: what is replayed by now is in them, and has moved the checkpoint.
-        let journaled = by_users && {
-            let journaled = self.session.is_journaled(self.target.0, self.target.1).await;
-            journaled.map_err(|error| self.away(&error))?
-        };
-        let ended = self.loader.end(&self.look.counts, journaled, self.remember()).await;
+        let ended = self.loader.end(&self.look.counts, !self.journaled, self.remember()).await;
         ended.map_err(|error| self.redis(&error))
     }
 
@@ -108,22 +103,36 @@ impl Fill<'_> {
         let wanted = self.wanted.states.union(&self.wanted.writes);
         let users: BTreeSet<Id> = wanted.filter(|(code, _)| *code == interaction).map(|(_, user)| *user).collect();
         let (target_type, target) = self.target;
-        for users in users.into_iter().collect::<Vec<_>>().chunks(PAGE) {
+        let users: Vec<Id> = users.into_iter().collect();
+        for users in users.chunks(PAGE) {
             let rows = self.session.records_of((target_type, target, interaction), users).await;
             let rows: BTreeMap<Id, bool> = rows.map_err(|error| self.away(&error))?.into_iter().collect();
+            self.ask_journal().await?;
             let states: Vec<(Id, bool)> =
                 users.iter().map(|user| (*user, rows.get(user).copied().unwrap_or_default())).collect();
             let nobody = rows.is_empty() && self.count(interaction) == 0 && self.remember().is_some();
             let merged = if nobody {
                 self.loader.merge_nobody(interaction, &states).await
             } else {
-                self.loader.merge(interaction, &states).await
+                self.loader.merge_users(interaction, &states, self.journaled).await
             };
             if merged.map_err(|error| self.redis(&error))? == Merged::Again {
                 return Ok(Merged::Again);
             }
         }
+        if users.is_empty() && !self.loader.is_counted(interaction) {
+            self.ask_journal().await?;
+        }
         Ok(Merged::Yes)
+    }
+
+    /// Asked after rows were read: what is replayed by now is in them, and in Redis, or has moved the checkpoint.
+    async fn ask_journal(&mut self) -> Result<(), NotLoaded> {
+        if !self.journaled {
+            let journaled = self.session.is_journaled(self.target.0, self.target.1).await;
+            self.journaled = journaled.map_err(|error| self.away(&error))?;
+        }
+        Ok(())
     }
 
     fn away(&self, error: &SinkError) -> NotLoaded {
@@ -131,6 +140,6 @@ impl Fill<'_> {
     }
 
     fn redis(&self, error: &StoreError) -> NotLoaded {
-        NotLoaded::Redis(self.live.failed(self.number, error))
+        self.live.not_loaded(self.number, error)
     }
 }

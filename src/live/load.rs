@@ -9,7 +9,7 @@ use super::flight::{Flight, Flights};
 use super::{Live, LiveError, Silent};
 use crate::model::Id;
 use crate::sink::SinkError;
-use crate::store::{Busy, Ended, Loading, Uncounted, Wanted, Why};
+use crate::store::{Busy, Ended, Loading, StoreError, Uncounted, Wanted, Why};
 
 /// How often somebody else's load is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -21,11 +21,11 @@ const AWAY: Duration = Duration::from_secs(1);
 /// Why a target was not loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NotLoaded {
-    /// A call to Redis failed.
+    /// Redis is away.
     Redis(Silent),
     /// MySQL cannot be reached, or refuses to be read.
     Mysql(LiveError),
-    /// For longer than briefly: a restore, a run that has the target in hand, somebody else's load, or no room. Or a count
+    /// A key of the target has a wrong type. Or for longer than briefly: a restore, a run that has the target in hand, somebody else's load, or no room. Or a count
     /// that cannot be taken while the target has changes that only one side has.
     Busy(LiveError),
 }
@@ -117,7 +117,7 @@ impl Live {
         loop {
             let (number, store) = self.store().await.map_err(NotLoaded::Redis)?;
             let loading = store.begin_load(target.0, target.1, wanted).await;
-            let (why, patience) = match loading.map_err(|error| NotLoaded::Redis(self.failed(number, &error)))? {
+            let (why, patience) = match loading.map_err(|error| self.not_loaded(number, &error))? {
                 Loading::Loaded => return Ok(Loaded::Already),
                 Loading::Yours(mut loader) => {
                     let filled = match self.may_fill(&mut place) {
@@ -145,6 +145,15 @@ impl Live {
                 return Err(busy(why));
             }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Turns an error of a call on the connection of this number into ours. A Redis that is there and refuses, for a key of
+    /// a wrong type, refuses this load alone.
+    pub(super) fn not_loaded(&self, number: u64, error: &StoreError) -> NotLoaded {
+        match self.failed(number, error) {
+            Silent::Refused(told) => NotLoaded::Busy(told),
+            away @ Silent::Away(_) => NotLoaded::Redis(away),
         }
     }
 

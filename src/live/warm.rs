@@ -41,7 +41,10 @@ impl Live {
     /// early when `stop` is cancelled.
     pub async fn warm(&self, top: u64, progress: &Progress, stop: &CancellationToken) -> Result<Warmed, LiveError> {
         self.connected().await?;
-        let mut open = self.most_active(top).await?;
+        let Some(found) = stop.run_until_cancelled(Box::pin(self.most_active(top))).await else {
+            return Ok(Warmed::default());
+        };
+        let mut open = found?;
         progress.found(open.len() as u64);
         let mut warmed = Warmed::default();
         for round in 1..=ROUNDS {
@@ -90,10 +93,11 @@ impl Live {
     async fn most_active(&self, top: u64) -> Result<Vec<(u16, Id)>, LiveError> {
         let types: Vec<u16> = self.context.vocabulary.targets.iter().map(|target| target.code).collect();
         let away = |error: crate::sink::SinkError| LiveError::unavailable(error.to_string());
-        let mut borrowed = self.sessions.borrow().await.map_err(away)?;
-        let targets = borrowed.session.most_active(&types, top).await;
-        borrowed.give_back();
-        targets.map_err(away)
+        // A session of its own: it may take a while, and loads need theirs.
+        let mut session = self.context.sink.session();
+        let targets = session.most_active(&types, top).await.map_err(away)?;
+        session.close().await;
+        Ok(targets)
     }
 
     /// Warms (`cache.warm_top`) as soon as both servers are there, and again whenever `restored` is notified, until `stop`

@@ -208,6 +208,8 @@ mod tests {
             let state = TargetKey::State("like".to_owned(), target);
             assert_eq!(keys.parse(partition, &keys.state("like", 2, target)), Some(state));
             assert_eq!(keys.parse(partition, &keys.count(2, target)), Some(TargetKey::Count(target)));
+            let (before, after) = keys.count_pattern().split_once("cnt:").unwrap();
+            assert!(keys.count(2, target).starts_with(before.trim_end_matches("*}:")) && after == "*");
             for mark in [keys.dirty(partition), keys.dirty_inflight(partition), keys.done(partition)] {
                 assert_eq!(keys.parse(partition, &mark), None, "{mark}");
             }

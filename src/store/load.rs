@@ -67,6 +67,8 @@ pub struct Loader {
     clean: String,
     /// How each interaction with states is loaded.
     pub(super) how: BTreeMap<u16, How>,
+    /// The interactions of partial hashes whose counts are known.
+    counted: BTreeSet<u16>,
 }
 
 /// How an interaction is loaded.
@@ -136,10 +138,17 @@ impl Store {
         Ok(match (words.next().as_deref(), words.next(), words.next()) {
             (Some("loaded"), ..) => Loading::Loaded,
             (Some("locked"), Some(checkpoint), Some(clean)) => {
-                let full = self.stateful().zip(words).filter(|(_, kept)| Kept::of(Some(kept.as_bytes())) == Kept::Full);
-                let how = full.map(|(code, _)| (code, How::Kept)).collect();
+                let (mut how, mut counted) = (BTreeMap::new(), BTreeSet::new());
+                for code in self.stateful() {
+                    let (kept, count) = (words.next().unwrap_or_default(), words.next());
+                    match Kept::of(Some(kept.as_bytes())) {
+                        Kept::Full => drop(how.insert(code, How::Kept)),
+                        Kept::Partial if count.as_deref() == Some("1") => drop(counted.insert(code)),
+                        Kept::Partial | Kept::Unknown => {}
+                    }
+                }
                 let store = self.clone();
-                Loading::Yours(Box::new(Loader { store, partition, target, token, checkpoint, clean, how }))
+                Loading::Yours(Box::new(Loader { store, partition, target, token, checkpoint, clean, how, counted }))
             }
             (_, Some(why), _) if why == "run" => Loading::Wait(Busy::Run),
             (_, Some(why), _) if why == "restore" => Loading::Wait(Busy::Restore),
@@ -201,47 +210,89 @@ impl Loader {
         self.how.get(&interaction) == Some(&How::Kept)
     }
 
+    /// Whether the count of a partial hash is known, so that its row is not needed.
+    #[must_use]
+    pub fn is_counted(&self, interaction: u16) -> bool {
+        self.counted.contains(&interaction)
+    }
+
     /// Says that an interaction is loaded by the rows of single users. Else it is by all of them.
     pub fn by_users(&mut self, interaction: u16) {
         self.how.insert(interaction, How::Users);
     }
 
-    /// Merges rows of one interaction, a thousand or so at a time: all of them in turn, or, where it is loaded by users,
-    /// the states of users whether they have a row or not.
+    /// Merges rows of one interaction that is loaded by all of them in turn, a thousand or so at a time.
     pub async fn merge(&mut self, interaction: u16, rows: &[(Id, bool)]) -> Result<Merged, StoreError> {
-        self.merge_into(interaction, rows, false).await
+        let (merged, states) = (self.merge_into(&script::LOAD_PAGE, interaction), states(rows));
+        let outcome = self.send(merged, states).await?;
+        if let (Merged::Yes, How::Whole(before)) =
+            (outcome, self.how.get(&interaction).copied().unwrap_or(How::Whole(0)))
+        {
+            self.how.insert(interaction, How::Whole(before + rows.len()));
+        }
+        Ok(outcome)
     }
 
-    /// As [`Loader::merge`], for users of whom none has a row while the count row is 0: what is not there is not made.
+    /// Merges the states of users of an interaction that is loaded by users, whether they have a row or not. `journaled`:
+    /// the journal, asked after these rows were read, has writes of the target; they may be in the rows and not in the
+    /// count that Redis knows.
+    pub async fn merge_users(
+        &mut self,
+        interaction: u16,
+        users: &[(Id, bool)],
+        journaled: bool,
+    ) -> Result<Merged, StoreError> {
+        self.merge_each(interaction, users, false, journaled).await
+    }
+
+    /// As [`Loader::merge_users`], for users of whom none has a row while the count row is 0: what is not there is not
+    /// made.
     pub async fn merge_nobody(&mut self, interaction: u16, users: &[(Id, bool)]) -> Result<Merged, StoreError> {
-        self.merge_into(interaction, users, true).await
+        self.merge_each(interaction, users, true, false).await
     }
 
-    async fn merge_into(&mut self, interaction: u16, rows: &[(Id, bool)], spare: bool) -> Result<Merged, StoreError> {
+    async fn merge_each(
+        &mut self,
+        interaction: u16,
+        users: &[(Id, bool)],
+        spare: bool,
+        journaled: bool,
+    ) -> Result<Merged, StoreError> {
+        let mut invocation = self.merge_into(&script::LOAD_USERS, interaction);
+        invocation
+            .key(self.store.keys.count(self.partition.target_type, self.target))
+            .arg(self.store.name(interaction))
+            .arg(i32::from(spare))
+            .arg(i32::from(journaled));
+        self.send(invocation, states(users)).await
+    }
+
+    fn merge_into<'s>(&self, script: &'s redis::Script, interaction: u16) -> ScriptInvocation<'s> {
         let keys = self.store.keys;
         let name = self.store.name(interaction);
-        let how = self.how.get(&interaction).copied().unwrap_or(How::Whole(0));
-        let script = if how == How::Users { &script::LOAD_USERS } else { &script::LOAD_PAGE };
         let mut invocation = self.guarded(script);
         invocation
             .key(keys.state(name, self.partition.target_type, self.target))
             .key(keys.changes(self.partition))
             .key(keys.changes_inflight(self.partition))
             .arg(format!("{name}:{}:", self.target));
-        if how == How::Users {
-            invocation.key(keys.count(self.partition.target_type, self.target)).arg(name).arg(i32::from(spare));
-        }
-        for (user, active) in rows {
-            invocation.arg(user.get()).arg(i32::from(*active));
-        }
-        if self.invoke(&invocation).await? != ["ok"] {
-            return Ok(Merged::Again);
-        }
-        if let How::Whole(before) = how {
-            self.how.insert(interaction, How::Whole(before + rows.len()));
-        }
-        Ok(Merged::Yes)
+        invocation
     }
+
+    async fn send(
+        &self,
+        mut invocation: ScriptInvocation<'_>,
+        states: impl Iterator<Item = (i64, i32)>,
+    ) -> Result<Merged, StoreError> {
+        for (user, state) in states {
+            invocation.arg(user).arg(state);
+        }
+        Ok(if self.invoke(&invocation).await? == ["ok"] { Merged::Yes } else { Merged::Again })
+    }
+}
+
+fn states(rows: &[(Id, bool)]) -> impl Iterator<Item = (i64, i32)> {
+    rows.iter().map(|(user, active)| (user.get(), i32::from(*active)))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

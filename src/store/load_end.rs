@@ -52,20 +52,21 @@ impl Uncounted {
 
 impl Loader {
     /// Ends the load after every row is merged. A count is made from the states of a full hash; where single users were
-    /// loaded, it is the count row (`rows`, by code; none is 0), if the target is clean and nothing of it is `journaled`.
+    /// loaded, it is the count row (`rows`, by code; none is 0), if the target is clean and the journal has nothing of it, which
+    /// `untouched` says.
     /// Counters are raised to their rows. With `remember`, a target of which there is nothing is remembered as empty for
     /// so long instead of becoming full.
     pub async fn end(
         &self,
         rows: &BTreeMap<u16, i64>,
-        journaled: bool,
+        untouched: bool,
         remember: Option<Duration>,
     ) -> Result<Ended, StoreError> {
-        let mut answer = self.try_end(rows, journaled, remember, None).await?;
+        let mut answer = self.try_end(rows, untouched, remember, None).await?;
         if let [word, checkpoint] = answer.as_slice()
             && word == "count"
         {
-            answer = self.try_end(rows, journaled, remember, Some(checkpoint)).await?;
+            answer = self.try_end(rows, untouched, remember, Some(checkpoint)).await?;
         }
         let mut words = answer.into_iter();
         if words.next().as_deref() != Some("ok") {
@@ -84,7 +85,7 @@ impl Loader {
     async fn try_end(
         &self,
         rows: &BTreeMap<u16, i64>,
-        journaled: bool,
+        untouched: bool,
         remember: Option<Duration>,
         counting: Option<&str>,
     ) -> Result<Vec<String>, StoreError> {
@@ -107,8 +108,8 @@ impl Loader {
             let (word, figure) = match how {
                 How::Kept => ("kept", String::new()),
                 How::Whole(merged) => ("whole", merged.to_string()),
-                How::Users if journaled => ("users", String::new()),
-                How::Users => ("users", row(code).to_string()),
+                How::Users if untouched => ("users", row(code).to_string()),
+                How::Users => ("users", String::new()),
             };
             let active = if counting.is_some() && how != How::Users { self.count_active(&states).await? } else { -1 };
             invocation.key(states).arg(store.name(code)).arg(word).arg(figure).arg(active);

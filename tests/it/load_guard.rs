@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tallyd::config::Config;
 use tallyd::model::Id;
-use tallyd::store::{Busy, Ended, Loader, Loading, Merged, Store, Uncounted, Wanted};
+use tallyd::store::{Busy, Ended, Loader, Loading, Merged, Store, Uncounted, Wanted, Why};
 
 use crate::support::Rig;
 
@@ -42,7 +42,8 @@ impl Scene {
     }
 
     async fn begin(&self) -> Loading {
-        self.store.begin_load(1, id(TARGET), &Wanted { whole: true, ..Wanted::default() }).await.unwrap()
+        let wanted = Wanted { whole: true, states: [(1, id(1))].into(), ..Wanted::default() };
+        self.store.begin_load(1, id(TARGET), &wanted).await.unwrap()
     }
 
     async fn loader(&self) -> Box<Loader> {
@@ -68,7 +69,7 @@ async fn merged_after(before: &[&[&str]], between: &[&[&str]]) -> Merged {
         scene.redis(command).await;
     }
     let merged = loader.merge(1, &[(id(1), true), (id(2), false)]).await.unwrap();
-    let ended = loader.end(&BTreeMap::new(), false, None).await.unwrap();
+    let ended = loader.end(&BTreeMap::new(), true, None).await.unwrap();
     assert_eq!(merged == Merged::Again, ended == Ended::Again);
     let state = scene.get(&["HGET", "like:1:8", "1"]).await;
     assert_eq!(state.is_some(), merged == Merged::Yes);
@@ -116,7 +117,7 @@ async fn one_loads_and_the_others_wait_as_they_do_for_a_run_and_a_restore() {
     assert!(matches!(scene.begin().await, Loading::Wait(Busy::Restore)));
     scene.redis(&["DEL", "restoring:1"]).await;
     let loader = scene.loader().await;
-    assert_eq!(loader.end(&BTreeMap::new(), false, None).await.unwrap(), done());
+    assert_eq!(loader.end(&BTreeMap::new(), true, None).await.unwrap(), done());
     assert!(matches!(scene.begin().await, Loading::Loaded));
 }
 
@@ -132,7 +133,7 @@ async fn a_field_that_is_present_wins_and_an_absent_one_loses_its_mark() {
     }
     let mut loader = scene.loader().await;
     assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
-    assert_eq!(loader.end(&[(4, 9)].into(), false, None).await.unwrap(), done());
+    assert_eq!(loader.end(&[(4, 9)].into(), true, None).await.unwrap(), done());
     assert_eq!(scene.get(&["HGET", "like:1:8", "1"]).await.as_deref(), Some("0"));
     assert_eq!(scene.get(&["HGET", "like:1:8", "2"]).await.as_deref(), Some("1"));
     assert_eq!(scene.get(&["HGET", "chg:1", "like:8:1"]).await.as_deref(), Some("5"));
@@ -149,8 +150,73 @@ async fn a_hash_that_is_gone_between_two_pages_is_not_called_full() {
     assert_eq!(loader.merge(1, &[(id(1), true), (id(2), true)]).await.unwrap(), Merged::Yes);
     scene.redis(&["DEL", "like:1:8"]).await;
     assert_eq!(loader.merge(1, &[(id(3), true)]).await.unwrap(), Merged::Yes);
-    assert_eq!(loader.end(&BTreeMap::new(), false, None).await.unwrap(), Ended::Again);
+    assert_eq!(loader.end(&BTreeMap::new(), true, None).await.unwrap(), Ended::Again);
     assert_eq!(scene.get(&["HGET", "like:1:8", "0"]).await, None);
     assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await, None);
     scene.loader().await;
+}
+
+/// What an end says of the count of likes that are loaded by users, after something came before or between.
+async fn counted_after(before: &[&[&str]], between: &[&[&str]]) -> Result<Option<String>, Why> {
+    let scene = Scene::new().await;
+    for command in before {
+        scene.redis(command).await;
+    }
+    let mut loader = scene.loader().await;
+    loader.by_users(1);
+    assert_eq!(loader.merge(1, &[(id(1), true), (id(2), false)]).await.unwrap(), Merged::Yes);
+    for command in between {
+        scene.redis(command).await;
+    }
+    let Ended::Done(uncounted) = loader.end(&[(1, 77)].into(), true, None).await.unwrap() else { panic!("again") };
+    assert_eq!(scene.get(&["HGET", "like:1:8", "0"]).await.as_deref(), Some("partial"));
+    assert_eq!(scene.get(&["HGET", "cnt:1:8", "collect"]).await.as_deref(), Some("0"));
+    let count = scene.get(&["HGET", "cnt:1:8", "like"]).await;
+    assert_eq!(uncounted.interactions.contains(&1), count.is_none());
+    if count.is_none() { Err(uncounted.why) } else { Ok(count) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_row_is_taken_only_if_nothing_could_have_changed_it() {
+    let row = Ok(Some("77".to_owned()));
+    let held: &[&str] = &["SET", "ckpt:1", "7.3"];
+    let step: &[&str] = &["SET", "ckpt:1", "7.4"];
+    let dirty: &[&str] = &["SADD", "dirty:1", "8"];
+    assert_eq!(counted_after(&[held], &[]).await, row);
+    assert_eq!(counted_after(&[held], &[step]).await, Err(Why::Moved), "a run may have committed between");
+    assert_eq!(counted_after(&[held, dirty], &[]).await, Err(Why::Pending));
+    assert_eq!(counted_after(&[held, dirty], &[&["DEL", "dirty:1"]]).await, Err(Why::Moved), "was dirty");
+    for mark in ["dirty:1", "dirty:1:inflight", "dirty:1:inflight:done"] {
+        assert_eq!(counted_after(&[held], &[&["SADD", mark, "8"]]).await, Err(Why::Pending), "{mark}");
+    }
+    // A count that stands: believed beside a partial hash only.
+    let count: &[&str] = &["HSET", "cnt:1:8", "like", "5"];
+    let partial: &[&str] = &["HSET", "like:1:8", "0", "partial"];
+    assert_eq!(counted_after(&[count], &[]).await, row);
+    assert_eq!(counted_after(&[count, dirty], &[]).await, Err(Why::Pending));
+    assert_eq!(counted_after(&[count, partial, dirty], &[]).await, Ok(Some("5".to_owned())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_does_not_outlive_a_mark_that_a_row_has_taken_away() {
+    let change = |user: &str| vec!["HSET".to_owned(), "chg:1".to_owned(), format!("like:8:{user}"), "5".to_owned()];
+    for (user, count) in [("1", None), ("3", Some("5"))] {
+        let scene = Scene::new().await;
+        let change = change(user);
+        for command in [
+            &["HSET", "cnt:1:8", "like", "5"][..],
+            &["HSET", "like:1:8", "0", "partial", "3", "1"],
+            &["SADD", "dirty:1", "8"],
+            &change.iter().map(String::as_str).collect::<Vec<_>>(),
+        ] {
+            scene.redis(command).await;
+        }
+        let mut loader = scene.loader().await;
+        loader.by_users(1);
+        assert_eq!(loader.merge(1, &[(id(1), true), (id(3), false)]).await.unwrap(), Merged::Yes);
+        loader.end(&[(1, 77)].into(), true, None).await.unwrap();
+        assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await.as_deref(), count);
+        assert_eq!(scene.get(&["HGET", "chg:1", &format!("like:8:{user}")]).await.is_some(), user == "3");
+        assert_eq!(scene.get(&["HGET", "like:1:8", "3"]).await.as_deref(), Some("1"), "what is present wins");
+    }
 }

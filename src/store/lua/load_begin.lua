@@ -6,7 +6,8 @@
 --   its hash be partial. User 0 asks whether the hash says what it holds.
 -- Answers {'loaded'} when all that is wanted is known already; {'wait', 'lock' | 'run' | 'restore'} while somebody else
 -- is loading, a run has the target in hand, or a restore is under way; {'locked', ckpt or '', '1' if the target is clean,
--- then what each state hash says of itself: 'full', 'partial' or ''} when the caller is the loader.
+-- then for each interaction with states what its hash says of itself ('full', 'partial' or '') and '1' if its count is
+-- known} when the caller is the loader.
 local states = tonumber(ARGV[4])
 local loaded, kept = true, {}
 for i = 1, states do kept[i] = redis.call('HGET', KEYS[7 + i], '0') or '' end
@@ -29,4 +30,9 @@ if redis.call('SISMEMBER', KEYS[4], ARGV[3]) == 1 or redis.call('SISMEMBER', KEY
 end
 if not redis.call('SET', KEYS[6], ARGV[1], 'NX', 'PX', ARGV[2]) then return { 'wait', 'lock' } end
 local clean = 1 - redis.call('SISMEMBER', KEYS[3], ARGV[3])
-return { 'locked', redis.call('GET', KEYS[1]) or '', tostring(clean), unpack(kept) }
+local answer = { 'locked', redis.call('GET', KEYS[1]) or '', tostring(clean) }
+for i = 1, states do
+  answer[#answer + 1] = kept[i]
+  answer[#answer + 1] = tostring(redis.call('HEXISTS', KEYS[7], ARGV[4 + i]))
+end
+return answer

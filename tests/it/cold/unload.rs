@@ -1,8 +1,9 @@
 //! Targets that nobody used for a while leave Redis, if MySQL has all that Redis has.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Scene;
+use super::{Scene, id};
 use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, Signal, create_database, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -85,6 +86,45 @@ async fn nothing_goes_during_a_restore_or_while_mysql_is_away() {
     assert_eq!(scene.redis::<i64>("EXISTS cnt:1:1").await, 1);
     mysql.start_again().await;
     gone(&scene, 1).await;
+}
+
+/// What happens between the look for idle targets and their unloading.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_stays_when_anything_moves_after_it_was_found_idle() {
+    let scene = Scene::start("").await;
+    let store = scene.context.store().await.unwrap();
+    let partition = store.keys().partition(1, id(1));
+    for (number, between) in [
+        "SADD dirty:1 1",
+        "SADD dirty:1:inflight 1",
+        "SADD dirty:1:inflight:done 1",
+        "SET lock:1:1 somebody",
+        "SET ckpt:1 7.5",
+        "SET restoring:1 7.0",
+        "HSET cnt:1:1 .seen 99999999999999",
+        "HDEL cnt:1:1 .seen",
+        "HINCRBY cnt:1:1 view 1",
+        "PING",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let _: redis::Value = scene.redis("FLUSHALL").await;
+        let _: redis::Value = scene.redis("SET ckpt:1 7.4").await;
+        for target in [1, 2] {
+            assert_eq!(scene.count(target).await, 0);
+            scene.set(target, 1, true).await;
+        }
+        let _: i64 = scene.redis("DEL dirty:1 chg:1").await;
+        let _: i64 = scene.redis("HSET cnt:1:1 .seen 5").await;
+        let idle = store.idle(partition, &[id(1), id(2)], Duration::from_secs(60)).await.unwrap();
+        assert_eq!(idle.targets, [id(1)]);
+        let _: redis::Value = scene.redis(between).await;
+        let gone = store.unload(&idle, &BTreeMap::new()).await.unwrap();
+        assert_eq!(gone, u64::from(number == 9), "{between}");
+        assert_eq!(scene.redis::<i64>("EXISTS like:1:1").await == 0, number == 9, "{between}");
+        assert_eq!(scene.redis::<i64>("EXISTS cnt:1:2 like:1:2").await, 2);
+    }
 }
 
 /// `TALLYD_TEST_IDLE_TARGETS=1000000` for a trial of its own.
