@@ -1,12 +1,17 @@
 //! What Redis says.
 
-use super::{Clock, Finding, Level, bad, is_loopback, ok};
-use crate::config::{Config, RedisAddress};
-use crate::store::ServerFacts;
+use std::time::Duration;
+
+use super::{CLOCKS_MS, Clock, Finding, Level, bad, is_loopback, ok};
+use crate::config::{Config, RedisAddress, RedisConfig};
+use crate::store::{Replica, ServerFacts, Store};
 use crate::sync::Context;
 
 /// From so many percent of `maxmemory` on, it is time to act.
 const NEARLY_FULL: u128 = 90;
+
+/// How long a replica is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found.
 pub(super) struct Looked {
@@ -20,12 +25,68 @@ pub(super) async fn look(context: &Context) -> Looked {
         Err(error) => Err(error),
     };
     match facts {
-        Ok(facts) => Looked { clock: Some(Clock::says(facts.now_ms)), findings: findings(&facts, &context.config) },
+        Ok(facts) => {
+            let clock = Clock::says(facts.now_ms);
+            let mut findings = findings(&facts, &context.config);
+            for replica in &facts.replicas {
+                findings.push(of_replica(context, replica, &clock).await);
+            }
+            Looked { clock: Some(clock), findings }
+        }
         Err(error) => {
             let fix = "start Redis, or correct redis.url, redis.username and redis.password_file";
             Looked { clock: None, findings: vec![bad("redis connection", Level::Fail, error.to_string(), fix)] }
         }
     }
+}
+
+/// A replica that is promoted gives the event times from then on.
+async fn of_replica(context: &Context, replica: &Replica, master: &Clock) -> Finding {
+    const NAME: &str = "redis replica";
+    let Replica { host, port } = replica;
+    let address = RedisAddress::Tcp { host: host.clone(), port: *port };
+    let url_redacted = format!("{host}:{port}");
+    let config = RedisConfig { addresses: vec![address], url_redacted, ..context.config.redis.clone() };
+    let facts = match Store::connect(&config, context.vocabulary.clone(), PATIENCE).await {
+        Ok(store) => store.server_facts().await,
+        Err(error) => Err(error),
+    };
+    let facts = match facts {
+        Ok(facts) => facts,
+        Err(error) => {
+            let detail = format!("{error}: its clock is not known, which gives the event times once it is promoted");
+            return bad(NAME, Level::Warn, detail, "let this machine reach it, or compare the clocks there");
+        }
+    };
+    let apart_ms = (facts.now_ms - master.now_ms()).abs();
+    if apart_ms <= CLOCKS_MS {
+        return ok(NAME, format!("{host}:{port}, its clock and the master's are {apart_ms} ms apart"));
+    }
+    let detail = format!(
+        "{host}:{port}, its clock and the master's are {apart_ms} ms apart: once it is promoted, the older of two writes \
+         may win"
+    );
+    bad(NAME, Level::Warn, detail, "let NTP set the clocks of both")
+}
+
+fn persistence(facts: &ServerFacts) -> Finding {
+    const NAME: &str = "redis persistence";
+    if !facts.append_only {
+        return bad(
+            NAME,
+            Level::Warn,
+            "no append-only file: a crash of Redis loses every write since its last snapshot that is not synced yet",
+            "redis-cli CONFIG SET appendonly yes, and the same in redis.conf",
+        );
+    }
+    let lost = match facts.append_fsync.as_deref() {
+        Some("always") => "appendfsync is always: a crash loses nothing that was acknowledged",
+        Some("no") => "appendfsync is no: a crash of the machine loses what the system has not written yet, some 30 s",
+        Some("everysec") => "appendfsync is everysec: a crash loses about the last second that is not synced yet",
+        _ => "a crash loses what appendfsync allows that is not synced yet, about a second with everysec",
+    };
+    let failover = if facts.replicas.is_empty() { "" } else { "; a failover loses what the replica lagged" };
+    ok(NAME, format!("the append-only file is on, {lost}{failover}"))
 }
 
 fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
@@ -45,16 +106,7 @@ fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
     });
     findings.push(eviction(facts));
     findings.push(memory(facts));
-    if facts.append_only {
-        findings.push(ok("redis persistence", "the append-only file is on"));
-    } else {
-        findings.push(bad(
-            "redis persistence",
-            Level::Warn,
-            "no append-only file: a crash of Redis loses every write since its last snapshot that is not synced yet",
-            "redis-cli CONFIG SET appendonly yes, and the same in redis.conf",
-        ));
-    }
+    findings.push(persistence(facts));
     let remote = |address: &RedisAddress| matches!(address, RedisAddress::Tcp { host, .. } if !is_loopback(host));
     if !config.redis.tls && config.redis.password.is_some() && config.redis.addresses.iter().any(remote) {
         let detail = "the password crosses the network unencrypted";
@@ -109,7 +161,18 @@ mod tests {
             let (version, role) = ("7.2.0".into(), "master".into());
             let eviction_policy = policy.into();
             let append_only = true;
-            memory(&ServerFacts { version, role, eviction_policy, max_memory, used_memory, append_only, now_ms: 0 })
+            let (append_fsync, replicas, now_ms) = (None, vec![], 0);
+            memory(&ServerFacts {
+                version,
+                role,
+                eviction_policy,
+                max_memory,
+                used_memory,
+                append_only,
+                append_fsync,
+                replicas,
+                now_ms,
+            })
         };
         for (used, limit, level) in [
             (u64::MAX, 0, Level::Ok),

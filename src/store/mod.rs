@@ -28,7 +28,7 @@ pub use keys::Keys;
 pub use load::{Busy, Loader, Loading, Merged, Wanted};
 pub use load_end::{Ended, Uncounted, Why};
 pub use mark::BadMark;
-pub use peek::{Backlog, ServerFacts};
+pub use peek::{Backlog, Replica, ServerFacts};
 pub use read::ChangePage;
 pub use restore::{KnownPage, Restorer};
 pub use scan::{ScanItem, Scanned, revalue};

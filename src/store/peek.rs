@@ -45,8 +45,31 @@ pub struct ServerFacts {
     pub used_memory: u64,
     /// Whether the append-only file is on.
     pub append_only: bool,
+    /// `appendfsync`, where the ACL user may ask for it.
+    pub append_fsync: Option<String>,
+    /// The replicas that are connected.
+    pub replicas: Vec<Replica>,
     /// The server's time, Unix milliseconds.
     pub now_ms: i64,
+}
+
+/// A replica, as its master sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// Its address, or the name it gives.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Replica {
+    /// Reads a line of INFO such as `slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0`.
+    fn of(line: &str) -> Option<Self> {
+        let (name, facts) = line.split_once(':')?;
+        name.strip_prefix("slave")?.parse::<u32>().ok()?;
+        let fact = |wanted: &str| facts.split(',').filter_map(|fact| fact.split_once('=')).find(|(n, _)| *n == wanted);
+        Some(Self { host: fact("ip")?.1.to_owned(), port: fact("port")?.1.trim().parse().ok()? })
+    }
 }
 
 impl Store {
@@ -95,6 +118,8 @@ impl Store {
         pipe.cmd("INFO").cmd("TIME");
         let answer: RedisResult<(String, (i64, i64))> = pipe.query_async(&mut connection).await;
         let (info, time) = answer.map_err(self.failed("INFO"))?;
+        let fsync: RedisResult<Vec<String>> =
+            redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection).await;
         let fact = |name: &str| {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim().to_owned()
@@ -106,7 +131,25 @@ impl Store {
             max_memory: fact("maxmemory").parse().unwrap_or_default(),
             used_memory: fact("used_memory").parse().unwrap_or_default(),
             append_only: fact("aof_enabled") == "1",
+            // Not every user may ask for it.
+            append_fsync: fsync.ok().and_then(|mut pair| pair.pop()),
+            replicas: info.lines().filter_map(Replica::of).collect(),
             now_ms: time.0 * 1000 + time.1 / 1000,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_told_from_the_lines_around_them() {
+        let found = |line| Replica::of(line).map(|replica| (replica.host, replica.port));
+        let line = "slave0:ip=10.0.0.2,port=6380,state=online,offset=84,lag=1\r";
+        assert_eq!(found(line), Some(("10.0.0.2".to_owned(), 6380)));
+        for line in ["slave_read_only:1", "connected_slaves:1", "slave0:ip=10.0.0.2", "role:master", ""] {
+            assert_eq!(found(line), None, "{line}");
+        }
     }
 }

@@ -38,6 +38,7 @@ mod overlap;
 mod pause;
 mod recovery;
 mod replay;
+mod replicas;
 mod restoring;
 mod secrets;
 mod stop;
