@@ -118,7 +118,7 @@ impl Client {
         match &answer {
             Ok(reply) => {
                 if stops.is_multiple_of(2) && stops == daemon.stops() {
-                    tally.took(begun.elapsed());
+                    tally.took(begun.elapsed(), &format!("{method} {path} to {at}"));
                 }
                 if ![200, 429, 500, 503].contains(&reply.status) {
                     tally.wrong(Wrong::Answer, &format!("{method} {path} {body}: {} {}", reply.status, reply.body));

@@ -36,8 +36,13 @@ impl Found {
     /// Says what is wrong, and takes what was found for the new beginning.
     pub fn judge(&self, record: &mut Record, tally: &Tally) {
         let keys: BTreeSet<Key> = record.keys().collect();
-        for key in self.rows.keys().chain(self.redis_states.keys()).filter(|&key| !keys.contains(key)) {
-            tally.wrong(Wrong::Disagree, &format!("nobody ever wrote {key}, and there it is"));
+        for (key, row) in self.rows.iter().filter(|(key, _)| !keys.contains(key)) {
+            tally.wrong(Wrong::Disagree, &format!("nobody ever wrote {key}, and MySQL has {row:?}"));
+        }
+        // A user who was asked for and never acted is remembered as 0.
+        let active = self.redis_states.iter().filter(|(_, state)| *state != "0");
+        for (key, state) in active.filter(|(key, _)| !keys.contains(key)) {
+            tally.wrong(Wrong::Disagree, &format!("nobody ever wrote {key}, and Redis has {state}"));
         }
         let mut active: BTreeMap<Place, i64> = BTreeMap::new();
         for key in keys {
@@ -156,7 +161,10 @@ mod tests {
         assert_eq!(judged(|found| _ = found.said[1].states.insert(KEY, false)), [Wrong::Disagree]);
         assert_eq!(judged(|found| found.said[1].states.clear()), [Wrong::Disagree]);
         let stranger = Key { user: 4, ..KEY };
-        assert_eq!(judged(|found| _ = found.redis_states.insert(stranger, "0".to_owned())), [Wrong::Disagree]);
+        assert_eq!(judged(|found| _ = found.redis_states.insert(stranger, "0".to_owned())), []);
+        assert_eq!(judged(|found| _ = found.redis_states.insert(stranger, "1".to_owned())), [Wrong::Disagree]);
+        let row = Row { active: false, update_ms: 1 };
+        assert_eq!(judged(|found| _ = found.rows.insert(stranger, row)), [Wrong::Disagree]);
         assert_eq!(judged(|found| _ = found.row_counts.insert(PLACE, 2)), [Wrong::Doubled]);
         assert_eq!(judged(|found| found.row_counts.clear()), [Wrong::Short]);
         assert_eq!(judged(|found| _ = found.redis_counts.insert(PLACE, "0".to_owned())), [Wrong::Short]);

@@ -11,7 +11,9 @@
 //! of those, acknowledged or not. It follows that a state whose last acknowledged write is in MySQL must survive: its
 //! row bears a time within that write, and every earlier write had ended by then.
 //!
-//! Counters have no states: at least what was counted for certain, at most that and what may have been.
+//! Counters have no states: at least what was counted for certain, at most that and what may have been. After a loss
+//! they are at least what MySQL held, whatever was counted since: until a partition is restored, the older Redis goes on
+//! counting from its lower figure, and then the larger of the two stands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -111,6 +113,8 @@ impl State {
 struct Views {
     at_least: u64,
     at_most: u64,
+    /// Data was lost since it was last known for certain.
+    shaken: bool,
 }
 
 /// How a state that was found fits what was told.
@@ -148,7 +152,7 @@ impl Record {
     /// `counted` is `None` when it is not known.
     pub fn viewed(&mut self, target_type: u16, target: i64, counted: Option<bool>) {
         let views = self.views.entry((target_type, target)).or_default();
-        views.at_least += u64::from(counted == Some(true));
+        views.at_least += u64::from(counted == Some(true) && !views.shaken);
         views.at_most += u64::from(counted != Some(false));
     }
 
@@ -182,6 +186,7 @@ impl Record {
         }
         for (place, views) in self.views.iter_mut().filter(|(place, _)| of(place.1)) {
             views.at_least = views.at_least.min(counters.get(place).copied().unwrap_or_default());
+            views.shaken = true;
         }
     }
 
@@ -218,7 +223,7 @@ impl Record {
     }
 
     pub fn settle_counter(&mut self, place: (u16, i64), found: u64) {
-        self.views.insert(place, Views { at_least: found, at_most: found });
+        self.views.insert(place, Views { at_least: found, at_most: found, shaken: false });
     }
 
     pub fn allowed(&self, key: Key) -> Values {
@@ -337,8 +342,9 @@ mod tests {
         assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (2, 3))]);
         record.lost_data(99_000, |_| true, &BTreeMap::new(), &BTreeMap::from([((1, 2), 1)]));
         record.viewed(1, 2, Some(true));
-        assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (2, 4))]);
+        assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (1, 4))]);
         record.settle_counter((1, 2), 3);
-        assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (3, 3))]);
+        record.viewed(1, 2, Some(true));
+        assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (4, 4))]);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::plan::Fault;
+use crate::world::now_ms;
 
 /// An answer that takes longer is counted.
 const LONG: Duration = Duration::from_secs(1);
@@ -50,6 +51,7 @@ struct Figures {
     views: u64,
     long: u64,
     longest: Duration,
+    longest_was: String,
     allowed_losses: u64,
     corrected: u64,
     checks: u64,
@@ -88,11 +90,14 @@ impl Tally {
         self.add(|figures| figures.views += 1);
     }
 
-    /// How long an answer took of a daemon that ran.
-    pub fn took(&self, latency: Duration) {
+    /// How long the answer to this request took of a daemon that ran.
+    pub fn took(&self, latency: Duration, request: &str) {
         self.add(|figures| {
             figures.long += u64::from(latency > LONG);
-            figures.longest = figures.longest.max(latency);
+            if latency > figures.longest {
+                figures.longest = latency;
+                figures.longest_was = format!("{request}, answered at {}", now_ms());
+            }
         });
     }
 
@@ -172,6 +177,6 @@ impl fmt::Display for Tally {
         ] {
             writeln!(f, "{name:<40}{figure:>10}")?;
         }
-        writeln!(f, "{:<40}{:>10}", "longest answer, ms", figures.longest.as_millis())
+        writeln!(f, "{:<40}{:>10}  {}", "longest answer, ms", figures.longest.as_millis(), figures.longest_was)
     }
 }
