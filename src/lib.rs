@@ -33,13 +33,32 @@
 //!
 //! # Loading
 //!
-//! A target that Redis does not hold is loaded on first use ([`live`]): whole, by pages, by one loader at a time. A
-//! field that is present in Redis wins; an absent one comes from its row and loses its mark; the count is recomputed;
-//! then field `0` of the hash says `full`. Every page requires the loader's lock, the lease token of the beginning, no
-//! restore, and that the target was clean when the lock was taken, or that no run has taken a step since; a target that
-//! a run has in hand is waited for. The last page requires that every row merged is still there: an eviction between
-//! two pages would otherwise leave a hash that calls itself full. (The model merges in one step.) `dirty:…:inflight:done` counts as in hand: other changes of such a target may still
-//! be in flight.
+//! A target that Redis does not hold is loaded on first use ([`live`]), as far as it is wanted, by one loader at a time.
+//! A field that is present in Redis wins; an absent one comes from its row and loses its mark.
+//!
+//! - An interaction whose count row is at most `cache.full_load_limit` is loaded whole, by pages; the count is made from
+//!   the states, and field `0` of the hash says `full`. The last page requires that every row merged is still there: an
+//!   eviction between two pages would otherwise leave a hash that calls itself full.
+//! - A larger one, and every one in the older layout, is loaded by the users who are asked for; field `0` says `partial`.
+//!   The count is the count row, if the target was clean when the lock was taken, and is at the end, no step was taken in
+//!   between, and the degraded journal, asked after the row was read, has nothing of it. Else it stays unknown, and writes
+//!   are recorded without it. A count beside a hash that says nothing of itself is not believed then.
+//! - A hash that is full needs no rows: a lost count is made from it. What nobody asks for and has hash and count is left
+//!   alone: it may be another program's.
+//!
+//! Every script requires the loader's lock, the lease token of the beginning, no restore, and that the target was clean
+//! when the lock was taken, or that no run has taken a step since; a target that a run has in hand is waited for, but
+//! briefly. `dirty:…:inflight:done` counts as in hand: other changes of such a target may still be in flight. Requests of
+//! one process for one target take turns, and one loads for all.
+//!
+//! A write needs neither MySQL nor room for loads: where the target cannot be loaded soon, it is accepted
+//! ([`store::Unloaded`]): state and marks are recorded, the count and field `0` go, and so does the loader's lock, for a
+//! loader that counts page by page relies on nobody writing. This is sound at any time, during restores and runs too.
+//!
+//! A target of which there is nothing is remembered as empty for a while, and costs two statements. The most active targets
+//! are loaded at start and after a restore; those that nobody used for `cache.idle_seconds` are unloaded, if they are
+//! clean, nothing of them was set aside, and no counter is ahead of its row; a `ckpt` noted before MySQL was asked vouches
+//! for that.
 //!
 //! # Where this goes beyond the protocol's description
 //!

@@ -48,7 +48,9 @@ impl Live {
 impl Fill<'_> {
     async fn run(&mut self) -> Result<Ended, NotLoaded> {
         let stateful = self.live.context.vocabulary.interactions.iter().filter(|i| i.has_states());
-        let open: Vec<u16> = stateful.map(|i| i.code).filter(|&code| !self.loader.is_full(code)).collect();
+        let mut open: Vec<u16> = stateful.map(|i| i.code).filter(|&code| !self.loader.is_full(code)).collect();
+        let asked: BTreeSet<u16> = self.wanted.states.union(&self.wanted.writes).map(|(code, _)| *code).collect();
+        open.retain(|code| asked.contains(code) || !self.loader.leave(*code));
         let look = self.session.first_look(self.target.0, self.target.1, open.clone()).await;
         self.look = look.map_err(|error| self.away(&error))?;
         for &interaction in &open {

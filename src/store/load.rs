@@ -21,7 +21,7 @@ pub struct Wanted {
     pub states: BTreeSet<(u16, Id)>,
     /// States that are to be written: what a write needs must be known besides.
     pub writes: BTreeSet<(u16, Id)>,
-    /// All counts, and every hash says what it holds.
+    /// All counts, and every hash that is not empty.
     pub whole: bool,
 }
 
@@ -67,8 +67,8 @@ pub struct Loader {
     clean: String,
     /// How each interaction with states is loaded.
     pub(super) how: BTreeMap<u16, How>,
-    /// The interactions of partial hashes whose counts are known.
-    counted: BTreeSet<u16>,
+    /// What the hashes say that are not full and whose counts are known.
+    counted: BTreeMap<u16, Kept>,
 }
 
 /// How an interaction is loaded.
@@ -76,6 +76,8 @@ pub struct Loader {
 pub(super) enum How {
     /// Its hash is full already.
     Kept,
+    /// Not at all.
+    Left,
     /// By all its rows; so many are merged.
     Whole(usize),
     /// By the rows of single users.
@@ -138,13 +140,13 @@ impl Store {
         Ok(match (words.next().as_deref(), words.next(), words.next()) {
             (Some("loaded"), ..) => Loading::Loaded,
             (Some("locked"), Some(checkpoint), Some(clean)) => {
-                let (mut how, mut counted) = (BTreeMap::new(), BTreeSet::new());
+                let (mut how, mut counted) = (BTreeMap::new(), BTreeMap::new());
                 for code in self.stateful() {
-                    let (kept, count) = (words.next().unwrap_or_default(), words.next());
+                    let (kept, known) = (words.next().unwrap_or_default(), words.next());
                     match Kept::of(Some(kept.as_bytes())) {
                         Kept::Full => drop(how.insert(code, How::Kept)),
-                        Kept::Partial if count.as_deref() == Some("1") => drop(counted.insert(code)),
-                        Kept::Partial | Kept::Unknown => {}
+                        kept if known.as_deref() == Some("1") => drop(counted.insert(code, kept)),
+                        _ => {}
                     }
                 }
                 let store = self.clone();
@@ -163,7 +165,7 @@ impl Store {
         }
         for (number, code) in (1..).zip(self.stateful()) {
             if wanted.whole {
-                invocation.arg("state").arg(number).arg(0);
+                invocation.arg("hash").arg(number).arg("");
             }
             for (word, pairs) in [("state", &wanted.states), ("write", &wanted.writes)] {
                 for (_, user) in pairs.iter().filter(|(interaction, _)| *interaction == code) {
@@ -213,7 +215,17 @@ impl Loader {
     /// Whether the count of a partial hash is known, so that its row is not needed.
     #[must_use]
     pub fn is_counted(&self, interaction: u16) -> bool {
-        self.counted.contains(&interaction)
+        self.counted.get(&interaction) == Some(&Kept::Partial)
+    }
+
+    /// Leaves an interaction as it is, if it has a hash and a count: what nobody asks for may be another program's.
+    /// Whether it has.
+    pub fn leave(&mut self, interaction: u16) -> bool {
+        let known = self.counted.contains_key(&interaction);
+        if known {
+            self.how.insert(interaction, How::Left);
+        }
+        known
     }
 
     /// Says that an interaction is loaded by the rows of single users. Else it is by all of them.

@@ -107,11 +107,13 @@ impl Loader {
             let how = self.how.get(&code).copied().unwrap_or(How::Whole(0));
             let (word, figure) = match how {
                 How::Kept => ("kept", String::new()),
+                How::Left => ("left", String::new()),
                 How::Whole(merged) => ("whole", merged.to_string()),
                 How::Users if untouched => ("users", row(code).to_string()),
                 How::Users => ("users", String::new()),
             };
-            let active = if counting.is_some() && how != How::Users { self.count_active(&states).await? } else { -1 };
+            let counted = matches!(how, How::Kept | How::Whole(_));
+            let active = if counting.is_some() && counted { self.count_active(&states).await? } else { -1 };
             invocation.key(states).arg(store.name(code)).arg(word).arg(figure).arg(active);
         }
         for code in store.counters() {

@@ -5,6 +5,7 @@
 --   each of them its name, how it was loaded, a figure, and the active states that the loader counted or '-1':
 --     'whole'   all rows were merged, the figure says how many
 --     'kept'    the hash was full already
+--     'left'    not at all
 --     'users'   single users were merged, the figure is the count row, or '' when it must not be taken
 --   then for each counter its name and the count row.
 -- Answers
@@ -75,7 +76,7 @@ for i = 1, states do
       end
     end
   end
-  if not remember then redis.call('HSET', KEYS[7 + i], '0', how == 'users' and 'partial' or 'full') end
+  if not remember and how ~= 'left' then redis.call('HSET', KEYS[7 + i], '0', how == 'users' and 'partial' or 'full') end
 end
 for at = 10 + 4 * states, #ARGV, 2 do
   local held = redis.call('HGET', KEYS[4], ARGV[at])

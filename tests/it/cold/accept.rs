@@ -93,6 +93,19 @@ async fn a_write_does_not_wait_long_for_a_run_a_restore_or_another_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_wrong_type_hinders_no_other_interaction() {
+    let scene = Scene::start("").await;
+    scene.liked(1, 5).await;
+    let _: String = scene.redis("SET collect:1:1 text").await;
+    let answer = scene.set(1, 9, true).await;
+    assert_eq!((answer.changed, answer.count), (true, None));
+    scene.sync().await;
+    assert_eq!(scene.durable(1).await, (6, 6));
+    let _: i64 = scene.redis("DEL collect:1:1").await;
+    assert_eq!(scene.count(1).await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn accepting_changes_only_what_would_be_refused_and_ends_a_load_under_way() {
     let scene = Scene::start("").await;
     let store = scene.context.store().await.unwrap();

@@ -117,7 +117,7 @@ async fn a_target_stays_when_anything_moves_after_it_was_found_idle() {
         }
         let _: i64 = scene.redis("DEL dirty:1 chg:1").await;
         let _: i64 = scene.redis("HSET cnt:1:1 .seen 5").await;
-        let idle = store.idle(partition, &[id(1), id(2)], Duration::from_secs(60)).await.unwrap();
+        let idle = store.idle(partition, &[id(1), id(2)], Duration::from_mins(1)).await.unwrap();
         assert_eq!(idle.targets, [id(1)]);
         let _: redis::Value = scene.redis(between).await;
         let gone = store.unload(&idle, &BTreeMap::new()).await.unwrap();

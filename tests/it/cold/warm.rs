@@ -92,3 +92,20 @@ async fn it_warms_again_after_a_restore_and_never_when_told_not_to() {
     tokio::time::timeout(SOON, never.live.keep_warm(&Notify::new(), &stop)).await.unwrap();
     assert_eq!(never.redis::<i64>("DBSIZE").await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_other_programs_keep_is_left_alone_until_it_is_asked_for() {
+    let scene = Scene::start("").await;
+    scene.liked(1, 3).await;
+    let _: i64 = scene.redis("HSET like:1:1 1 1 2 1 3 1").await;
+    let _: i64 = scene.redis("HSET cnt:1:1 like 5").await;
+    scene.tallyd(&["warm", "--top", "1"]).await.expect_code(0);
+    assert_eq!(scene.redis::<String>("HGET cnt:1:1 like").await, "5");
+    assert_eq!(scene.redis::<String>("HGET cnt:1:1 collect").await, "0");
+    assert_eq!(scene.redis::<i64>("HEXISTS like:1:1 0").await, 0);
+    // A hash that is gone is loaded, whatever its count says.
+    let _: i64 = scene.redis("DEL like:1:1").await;
+    scene.tallyd(&["warm", "--top", "1"]).await.expect_code(0);
+    assert_eq!(scene.redis::<String>("HGET like:1:1 0").await, "full");
+    assert_eq!(scene.redis::<String>("HGET cnt:1:1 like").await, "3");
+}
