@@ -203,7 +203,8 @@ impl Client {
         if matches!(answer, Err(NoAnswer::NotSent)) {
             return;
         }
-        let reply = answer.ok().filter(|reply| reply.status == 200);
+        // A Redis that did not answer in time may have counted all the same.
+        let reply = answer.ok().filter(|reply| reply.status == 200 && !from_mysql(Some(reply)));
         let counted = reply.and_then(|reply| reply.json()["counted"].as_bool());
         self.world.tally.viewed();
         self.world.record.lock().unwrap().viewed(target_type, target, counted);
