@@ -185,9 +185,14 @@ impl Conn {
 
     /// What `update_time` counts in, where that is more than a millisecond. Event times are cut to it before they are
     /// compared or stored: MySQL rounds and MariaDB cuts, and what is rounded up would be newer than what comes next.
-    pub(super) fn time_unit_ms(&self) -> Option<i64> {
+    fn time_unit_ms(&self) -> Option<i64> {
         let missing = (3 - self.time_digits?).try_into().ok().filter(|&digits: &u32| digits > 0)?;
         Some(10_i64.pow(missing))
+    }
+
+    /// The latest event time that a row may stand for.
+    pub(super) fn latest_ms(&self, held: &Held) -> i64 {
+        held.update_ms + self.time_unit_ms().map_or(0, |unit| unit - 1)
     }
 
     /// Answers how many rows were sent, and how many differ and stay.

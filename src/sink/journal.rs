@@ -3,13 +3,11 @@
 //! Whoever wrote to it wrote the record row in the same transaction, so that a row of the journal says no more than
 //! which state to look at.
 
-use std::collections::HashMap;
-
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::SinkError;
 use super::commit::{Writer, backoff};
-use super::compare::Key;
+use super::compare::{Key, key};
 use super::lease::Lease;
 use super::session::{Conn, Session};
 use crate::failpoint;
@@ -141,13 +139,11 @@ impl Conn {
         keys.dedup();
         let asked: Vec<RecordRow> = keys.iter().filter_map(|&key| row_of(key)).collect();
         let held = self.held_records(target_type, &asked, false).await?;
-        let stands_for = self.time_unit_ms().map_or(0, |unit| unit - 1);
-        let held: HashMap<Key, _> = held;
-        let now = |row: RecordRow| {
-            let held = held.get(&super::compare::key(&row))?;
-            Some(RecordRow { active: held.active, at_ms: held.update_ms + stands_for, ..row })
+        let now = |row: &RecordRow| {
+            let held = held.get(&key(row))?;
+            Some(RecordRow { active: held.active, at_ms: self.latest_ms(held), ..*row })
         };
-        let states: Vec<RecordRow> = asked.iter().copied().filter_map(now).collect();
+        let states: Vec<RecordRow> = asked.iter().filter_map(now).collect();
         let gone = (keys.len() - states.len()) as u64;
         Ok(Journaled { ids, states, gone })
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::SinkError;
+use super::compare::key;
 use super::session::{Conn, Session};
 use crate::model::{Change, Id, RecordRow};
 
@@ -12,18 +13,18 @@ use crate::model::{Change, Id, RecordRow};
 const LIST: usize = 500;
 
 impl Session {
-    /// What MySQL holds behind each change (they come in key order): of a state the latest time that its row may stand
-    /// for, of a counter its count.
-    pub async fn held_behind(&mut self, target_type: u16, changes: &[Change]) -> Result<Vec<Option<i64>>, SinkError> {
-        match self.try_held_behind(target_type, changes.to_vec()).await {
+    /// The latest time that the row behind each change (they come in key order) may stand for; `None` without a row, and
+    /// for a counter.
+    pub async fn row_times(&mut self, target_type: u16, changes: &[Change]) -> Result<Vec<Option<i64>>, SinkError> {
+        match self.try_row_times(target_type, changes.to_vec()).await {
             // The server may have ended a session that had nothing to do for long.
-            Err(error) if error.is_transient() => self.try_held_behind(target_type, changes.to_vec()).await,
+            Err(error) if error.is_transient() => self.try_row_times(target_type, changes.to_vec()).await,
             outcome => outcome,
         }
     }
 
-    async fn try_held_behind(&mut self, target_type: u16, changes: Vec<Change>) -> Result<Vec<Option<i64>>, SinkError> {
-        self.with(move |conn| Box::pin(async move { conn.held_behind(target_type, &changes).await })).await
+    async fn try_row_times(&mut self, target_type: u16, changes: Vec<Change>) -> Result<Vec<Option<i64>>, SinkError> {
+        self.with(move |conn| Box::pin(async move { conn.row_times(target_type, &changes).await })).await
     }
 
     /// The count rows of some targets, by target and interaction.
@@ -32,9 +33,8 @@ impl Session {
         target_type: u16,
         targets: &[Id],
     ) -> Result<HashMap<(i64, u16), i64>, SinkError> {
-        let again = targets.to_vec();
         match self.try_count_rows(target_type, targets.to_vec()).await {
-            Err(error) if error.is_transient() => self.try_count_rows(target_type, again).await,
+            Err(error) if error.is_transient() => self.try_count_rows(target_type, targets.to_vec()).await,
             outcome => outcome,
         }
     }
@@ -49,25 +49,15 @@ impl Session {
 }
 
 impl Conn {
-    async fn held_behind(&mut self, target_type: u16, changes: &[Change]) -> Result<Vec<Option<i64>>, SinkError> {
+    async fn row_times(&mut self, target_type: u16, changes: &[Change]) -> Result<Vec<Option<i64>>, SinkError> {
         let row = |change: &Change| {
             let &Change { target, interaction, user, at_ms } = change;
             user.map(|user| RecordRow { target, interaction, user, active: false, at_ms })
         };
         let rows: Vec<RecordRow> = changes.iter().filter_map(row).collect();
-        let records = self.held_records(target_type, &rows, false).await?;
-        let mut targets: Vec<Id> = changes.iter().filter(|c| c.user.is_none()).map(|c| c.target).collect();
-        targets.dedup();
-        let counts = self.count_rows(target_type, &targets).await?;
-        let stands_for = self.time_unit_ms().map_or(0, |unit| unit - 1);
-        let held = |change: &Change| match change.user {
-            Some(user) => {
-                let held = records.get(&(change.target.get(), change.interaction, user.get()));
-                held.map(|held| held.update_ms + stands_for)
-            }
-            None => counts.get(&(change.target.get(), change.interaction)).copied(),
-        };
-        Ok(changes.iter().map(held).collect())
+        let held = self.held_records(target_type, &rows, false).await?;
+        let time = |change: &Change| Some(self.latest_ms(held.get(&key(&row(change)?))?));
+        Ok(changes.iter().map(time).collect())
     }
 
     async fn count_rows(&mut self, target_type: u16, targets: &[Id]) -> Result<HashMap<(i64, u16), i64>, SinkError> {

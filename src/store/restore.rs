@@ -92,16 +92,16 @@ impl Restorer {
         self.reader.scan_changes(marks, cursor).await
     }
 
-    /// Decides about changes, a few hundred at a time. `held` is what MySQL holds of each: the latest time its row may
-    /// stand for, or the count of a counter. Answers how many states were dropped, and how many changes stay.
-    pub async fn decide(&mut self, changes: &[Change], held: &[Option<i64>]) -> Result<(u64, u64), StoreError> {
+    /// Decides about changes, a few hundred at a time. `rows` are the latest times that their rows may stand for. Answers
+    /// how many states were dropped, and how many changes stay.
+    pub async fn decide(&mut self, changes: &[Change], rows: &[Option<i64>]) -> Result<(u64, u64), StoreError> {
         let (keys, target_type) = (self.store.keys, self.partition.target_type);
         let mut invocation = self.guarded(&script::RESTORE_MARKS);
         invocation
             .key(keys.changes(self.partition))
             .key(keys.changes_inflight(self.partition))
             .key(keys.dirty(self.partition));
-        for (change, held) in changes.iter().zip(held) {
+        for (change, row) in changes.iter().zip(rows) {
             let name = self.store.name(change.interaction);
             invocation
                 .key(keys.state(name, target_type, change.target))
@@ -110,7 +110,7 @@ impl Restorer {
                 .arg(name)
                 .arg(change.target.get())
                 .arg(change.user.map_or(0, Id::get))
-                .arg(held.map_or_else(String::new, |held| held.to_string()));
+                .arg(row.map_or_else(String::new, |row| row.to_string()));
         }
         self.invoke(&invocation).await
     }

@@ -6,7 +6,7 @@ use super::error::RunError;
 use super::report::Restored;
 use super::work::go_on;
 use crate::failpoint;
-use crate::model::Change;
+use crate::model::{Change, Id};
 use crate::sink::{Lease, Session, Sink};
 use crate::store::{Holder, Loss, Marks, Restorer, Store};
 
@@ -74,8 +74,8 @@ impl Restore<'_> {
             page.changes.dedup_by_key(|change| state(change));
             for piece in page.changes.chunks(CHANGES) {
                 go_on(self.stop)?;
-                let held = self.rows.held_behind(self.target_type, piece).await?;
-                let (dropped, stay) = self.restorer.decide(piece, &held).await?;
+                let rows = self.rows.row_times(self.target_type, piece).await?;
+                let (dropped, stay) = self.restorer.decide(piece, &rows).await?;
                 self.dropped += dropped;
                 kept += stay;
                 failpoint::hit("in_restore");
@@ -118,7 +118,7 @@ impl Restore<'_> {
         }
     }
 
-    async fn large(&mut self, item: (crate::model::Id, u16)) -> Result<(), RunError> {
+    async fn large(&mut self, item: (Id, u16)) -> Result<(), RunError> {
         let mut cursor = 0;
         loop {
             go_on(self.stop)?;

@@ -91,6 +91,49 @@ async fn who_lost_his_lease_in_a_restore_changes_nothing_more() {
     assert_eq!(all(&rig).await, before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_restore_only_the_owner_goes_on() {
+    if !failpoints() {
+        return;
+    }
+    let (rig, old, expected) = paused("pause").await;
+    let_lease_run_out(&rig).await;
+    let owner = rig.spawn(&["sync", "--json"], &[("TALLYD_FAILPOINT", "in_restore:pause")]);
+    until_paused(&owner).await;
+    let mut redis = rig.redis.connect().await;
+    let reached: String = redis.get("restoring:1").await.unwrap();
+    old.signal(Signal::CONT);
+    old.output(SOON).await.expect_code(1);
+    assert_eq!(redis.get::<_, String>("restoring:1").await.unwrap(), reached);
+    owner.signal(Signal::CONT);
+    let output = owner.output(SOON).await;
+    is_restored(&rig, output, &expected).await;
+}
+
+/// Redis goes back within the restore: what was dropped is there again, and the restore must not go on behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_within_a_restore_begins_it_anew() {
+    if !failpoints() {
+        return;
+    }
+    for tampered in ["restoring:1", "ckpt:1"] {
+        let (rig, run, expected) = paused("pause").await;
+        let mut redis = rig.redis.connect().await;
+        let reached: String = redis.get("restoring:1").await.unwrap();
+        let (token, step) = reached.split_once('.').unwrap();
+        assert_eq!(step, "1");
+        let back = if tampered == "ckpt:1" { "1.0".to_owned() } else { format!("{token}.0") };
+        redis.set::<_, _, ()>(tampered, back).await.unwrap();
+        // The first batch had dropped it.
+        redis.hset_multiple::<_, _, _, ()>("like:1:2", &[("7", "0"), ("0", "full")]).await.unwrap();
+        redis.hset::<_, _, _, ()>("chg:1", "like:2:7", 5).await.unwrap();
+        redis.sadd::<_, _, ()>("dirty:1", 2).await.unwrap();
+        run.signal(Signal::CONT);
+        let output = run.output(SOON).await;
+        is_restored(&rig, output, &expected).await;
+    }
+}
+
 /// Every state of notes 1 to 3.
 async fn all(rig: &Rig) -> Vec<(String, String)> {
     let mut redis = rig.redis.connect().await;
