@@ -58,7 +58,8 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let grace = context.config.serve.grace;
     let metrics = Metrics::new(&context.vocabulary, &api::CALLS);
     let live = Live::new(context.clone(), metrics.breaker.clone());
-    let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, &stop);
+    let restored = Arc::new(Notify::new());
+    let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, restored.clone(), &stop);
     let waker = driver.waker.clone();
     let mut alarm = Alarm::start().await?;
     if !args.no_schedule {
@@ -67,8 +68,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     }
 
     let background = TaskTracker::new();
-    let restored = Arc::new(Notify::new());
-    keep_cache(&live, &restored, metrics.cache.clone(), &background, &stop);
+    keep_cache(&live, restored, metrics.cache.clone(), &background, &stop);
 
     let admin = Admin {
         context: context.clone(),
@@ -112,13 +112,13 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
 /// when a restore has notified `restored`.
 fn keep_cache(
     live: &Live,
-    restored: &Arc<Notify>,
+    restored: Arc<Notify>,
     metrics: CacheMetrics,
     background: &TaskTracker,
     stop: &CancellationToken,
 ) {
     let (warming, unloading) = (live.clone(), live.clone());
-    let (restored, until, stop) = (restored.clone(), stop.clone(), stop.clone());
+    let (until, stop) = (stop.clone(), stop.clone());
     background.spawn(async move { warming.keep_warm(&restored, &until).await });
     background.spawn(async move { unloading.keep_unloading(&metrics, &stop).await });
     background.close();

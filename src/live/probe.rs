@@ -42,15 +42,19 @@ async fn lead_back(context: &Context, breaker: &Breaker, link: &Link, session: &
             continue;
         }
         let generation = breaker.generation();
-        let pause = match session.journal_balance().await {
-            Ok((0, total)) => match breaker.close(generation) {
-                Some((accepted, time)) => {
-                    let replayed = replayed.map(|before| total.saturating_sub(before));
-                    return tell(accepted, replayed, time);
+        let pause = match session.journal_waits(&context.vocabulary).await {
+            Ok(false) => {
+                // Asked before reads return, for the total must not be that of later episodes.
+                let total = session.journal_balance().await.ok().map(|(_, total)| total);
+                match breaker.close(generation) {
+                    Some((accepted, time)) => {
+                        let replayed = total.zip(replayed).map(|(total, before)| total.saturating_sub(before));
+                        return tell(accepted, replayed, time);
+                    }
+                    None => LOOK,
                 }
-                None => LOOK,
-            },
-            Ok(_) => LOOK,
+            }
+            Ok(true) => LOOK,
             // Nothing of ours is in the journal that cannot be asked.
             Err(SinkError::Unreachable { .. }) if breaker.acknowledged() == 0 => match breaker.close(generation) {
                 Some((accepted, time)) => return tell(accepted, None, time),

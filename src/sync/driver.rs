@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -76,9 +76,15 @@ pub struct Driver {
 impl Driver {
     /// Starts the loop. When it is `automatic`, a run starts at once, so that what a crash has left is finished first,
     /// and the backlog and failures may start others; else runs start only when asked for. The degraded journal starts
-    /// them in any case.
+    /// them in any case. After a run that has restored a partition, `restored` is notified.
     #[must_use]
-    pub fn start(context: &Arc<Context>, metrics: SyncMetrics, automatic: bool, stop: &CancellationToken) -> Self {
+    pub fn start(
+        context: &Arc<Context>,
+        metrics: SyncMetrics,
+        automatic: bool,
+        restored: Arc<Notify>,
+        stop: &CancellationToken,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         let requests = Arc::default();
         let waker = Waker { sender, requests, running: Arc::default(), skipped: Arc::default(), metrics };
@@ -86,7 +92,8 @@ impl Driver {
         if automatic {
             waker.wake(Trigger::Start);
         }
-        let mut tasks = vec![tokio::spawn(drive(context.clone(), receiver, waker.clone(), ends, stop.clone()))];
+        let drive = drive(context.clone(), receiver, waker.clone(), ends, restored, stop.clone());
+        let mut tasks = vec![tokio::spawn(drive)];
         let watcher = Watcher { context: context.clone(), waker: waker.clone(), last, stop: stop.clone() };
         tasks.push(tokio::spawn(watcher.clone().journal()));
         if automatic {
@@ -111,6 +118,7 @@ async fn drive(
     mut wakings: mpsc::Receiver<Trigger>,
     waker: Waker,
     ends: watch::Sender<Ended>,
+    restored: Arc<Notify>,
     stop: CancellationToken,
 ) {
     loop {
@@ -132,6 +140,9 @@ async fn drive(
         let report = run_as(run_id, &context, trigger, Extent::Changed, LEASE_WAIT, &progress, &stop).await;
         waker.running.store(false, Ordering::Release);
         waker.metrics.ended(&report);
+        if report.partitions.iter().any(|partition| partition.restored.is_some()) {
+            restored.notify_one();
+        }
         ends.send_replace(Ended { done: report.outcome == Outcome::Done, failed: report.has_failed() });
         if let Some(request) = request {
             request.answer(report);

@@ -242,3 +242,30 @@ async fn it_comes_up_by_itself_when_both_servers_do() {
     eventually(SOON, loaded, "a load once MySQL is there").await;
     assert_agreement(&rig).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_most_active_is_loaded_again_after_a_restore() {
+    let Some(redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "cache.warm_top = 2");
+    let served = rig.serve(&["--no-schedule"]).await;
+    for (target, users) in [(1, 3), (2, 1), (3, 2)] {
+        for user in 1..=users {
+            served.api().put(&format!("/v1/like/note/{target}/users/{user}")).await.expect(200);
+        }
+    }
+    synced(&served).await;
+    let mut connection = redis.connect().await;
+    let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
+    synced(&served).await;
+    let loaded = async || {
+        let mut connection = redis.connect().await;
+        let counts: (Option<i64>, Option<i64>) =
+            (connection.hget("cnt:1:1", "like").await.unwrap(), connection.hget("cnt:1:3", "like").await.unwrap());
+        counts == (Some(3), Some(2))
+    };
+    eventually(SOON, loaded, "the two most active targets").await;
+    assert!(!connection.exists::<_, bool>("cnt:1:2").await.unwrap(), "not asked for, and not among them");
+    let metrics = served.admin.get("/metrics").await.expect(200).body;
+    assert!(metrics.contains("tallyd_redis_loss_total 1\n"), "{metrics}");
+}
