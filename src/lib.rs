@@ -1,28 +1,31 @@
 //! tallyd keeps who-did-what and how-many for social interactions: Redis is the live store, MySQL the durable mirror.
 //!
-//! Writers (the HTTP API, or other programs) record an interaction in Redis: the state of one user with one target in a hash, the count in another, and
-//! a mark that says "changed". A scheduled run claims the marks, reads the states behind them, upserts them into
-//! MySQL in batches, and forgets the marks once MySQL has committed. There is no message queue; the marks are the
-//! queue, and what they point to is the newest state, never a delta, so that everything may safely be done twice.
+//! Writers (the HTTP API, or other programs) record an interaction in Redis: the state of one user with one target in a
+//! hash, the count in another, and a mark that says "changed". A scheduled run claims the marks, reads the states behind
+//! them, upserts them into MySQL in batches, and forgets the marks once MySQL has committed. There is no message queue;
+//! the marks are the queue, and what they point to is the newest state, never a delta, so that everything may safely be
+//! done twice.
 //!
 //! # Invariants
 //!
-//! 1. A change is acked in Redis only after the transaction that holds it has committed ([`sync`], [`sink::Writer`]).
-//! 2. Doing any chunk or run twice leaves the same data as doing it once.
-//! 3. A write that lands at any moment of a run is in this run or in the next; of two acknowledged writes to one state
+//! 1. An acknowledged write is in Redis, or in MySQL with its journal row, before the answer is sent ([`live`]).
+//! 2. A change is acked in Redis only after the transaction that holds it has committed ([`sync`], [`sink::Writer`]).
+//! 3. Doing any chunk, run, replay or restore twice leaves the same data as doing it once.
+//! 4. A write that lands at any moment of a run is in this run or in the next; of two acknowledged writes to one state
 //!    the later one stands ([`store::EventClock`]; in MySQL the newer event time wins).
-//! 4. Absence is never written: a lost, evicted or unloaded key does not change a MySQL row.
-//! 5. A process that lost its lease commits nothing: the last statement of every transaction requires its token.
-//! 6. A Redis that lost writes never reaches MySQL: every read steps a checkpoint that both stores keep, and every
+//! 5. Absence is never written: a lost, evicted or unloaded key does not change a MySQL row.
+//! 6. A process that lost its lease commits nothing: the last statement of every transaction requires its token.
+//! 7. A Redis that lost writes never reaches MySQL: every read steps a checkpoint that both stores keep, and every
 //!    script of a lease holder compares it first ([`store::Holder`]).
-//! 7. Memory does not grow with the backlog, and no Redis command is O(N) on an unbounded key.
-//! 8. The cost of a run grows with what changed, not with what exists.
+//! 8. Memory does not grow with the backlog, and no Redis command is O(N) on an unbounded key.
+//! 9. The cost of a run grows with what changed, not with what exists.
 //!
 //! # A run over one partition
 //!
 //! 1. **Lease.** `sync_partition` in MySQL: a token one greater than the last owner's, by MySQL's clock.
 //! 2. **Check.** One script compares `ckpt` with MySQL's checkpoint. Below it, or missing: Redis lost something that
-//!    MySQL holds, and the partition is refused. Else `ckpt` becomes `<own token>.0`.
+//!    MySQL holds, and the partition is restored first. Else `ckpt` becomes `<own token>.0`. Then the degraded journal is
+//!    replayed, here and between slabs.
 //! 3. **Claim.** One script renames the marks out of the writers' way; what a crashed run left comes first.
 //! 4. **Read.** Changes in slabs, put in the key order of the table, cut into chunks; the states and counts of a chunk
 //!    and a step of `ckpt` are one MULTI. A dirty target without a change is scanned whole, page by page.
@@ -30,6 +33,31 @@
 //!    checkpoint, which requires the lease.
 //! 6. **Ack.** One script takes away the marks of a committed chunk, in the order in which chunks were read.
 //! 7. **Verify.** Each acked target once: a count that disagrees with its complete states is set right and reported.
+//!
+//! # Restore
+//!
+//! A partition of a Redis that lost something is emptied down to what MySQL does not have: a state field stays whose mark,
+//! pending or in flight, is newer than its record row; every other field goes with its mark, and so do counts, what hashes
+//! say of themselves, and loaders' locks. A counter with a mark takes the larger value. What went is loaded again when it is
+//! asked for. Every batch requires `ckpt` as the check found it and moves `restoring:…` by one; the last one sets `ckpt`.
+//! Writers go on meanwhile: a script decides by the marks that Redis holds at that moment. A script that finds another
+//! `ckpt` in the middle of a run, while the lease is still ours, means the same: the partition is taken anew, and restored.
+//!
+//! # While Redis is away
+//!
+//! A write whose call to Redis failed goes to MySQL at once ([`sink::Session::degrade`]): in one transaction the record
+//! row, its count when the state flips, and a row of the journal, always. The event time is newer than the row's. Writes
+//! of many requests share a transaction. Nobody waits for Redis once the breaker ([`live::BreakerState`]) is open.
+//!
+//! - Away is also a Redis that answers and does nothing (out of memory, a replica, loading …).
+//! - The script of a write carries a deadline in Redis' time that is not after the moment at which its caller gives up, so
+//!   that a write which went another way does not happen later. One that happened while its answer was lost is harmless:
+//!   both ways set the same state.
+//! - The lease holder replays: it reads the *row* of a journaled state, puts it into Redis unless Redis has a newer change,
+//!   and marks it in any case, with the row's time; then the journal rows go in the transaction that stores the step.
+//! - A probe that succeeds lets *writes* go to Redis again, or the journal would never end; *reads* stay with MySQL until it
+//!   is empty. While the breaker is closed, a target of which a single write was degraded is read from MySQL until that is
+//!   replayed. What MySQL answers in the place of Redis may lag by what is not synced, and says so (`Tallyd-Source`).
 //!
 //! # Loading
 //!
@@ -42,7 +70,9 @@
 //! - A larger one, and every one in the older layout, is loaded by the users who are asked for; field `0` says `partial`.
 //!   The count is the count row, if the target was clean when the lock was taken, and is at the end, no step was taken in
 //!   between, and the degraded journal, asked after the row was read, has nothing of it. Else it stays unknown, and writes
-//!   are recorded without it. A count beside a hash that says nothing of itself is not believed then.
+//!   are recorded without it; MySQL answers for it. A known count is dropped when a field is filled from a row
+//!   while the journal, asked after that row was read, has writes of the target. A count beside a hash that says nothing
+//!   of itself is not believed then.
 //! - A hash that is full needs no rows: a lost count is made from it. What nobody asks for and has hash and count is left
 //!   alone: it may be another program's.
 //!
@@ -62,6 +92,15 @@
 //!
 //! # Where this goes beyond the protocol's description
 //!
+//! - **Two flaws in the loading of single users**, found with the protocol's own checker (`big=1 nu=2 napi=2 cold=1 w=3
+//!   runs=2` with `link=1`, or with `my=1`), and mended as above. (1) A degraded write moves the row and the count row; a count
+//!   taken before it does not hold it; loading that user's row then puts the state into Redis without the count, and the
+//!   replay finds the state as it should be and moves nothing: the count stays wrong by one, on both sides. (2) A target
+//!   that was clean when the lock was taken may be written, synced and clean again while the loader holds a count row of
+//!   before, under the same lease: the count row requires the very step that was noted. With both rules the checker finds
+//!   no violation.
+//! - A write is accepted without its target also where a restore, a run or another loader has it in hand for longer than
+//!   briefly, not only while MySQL is down.
 //! - A counter is only ever raised in MySQL (`GREATEST`). A counter has no states to count it from, so that a Redis
 //!   which lost it and began again would otherwise lower it.
 //! - A scanned state has no event time. Whether its row waits in the degraded journal is asked *after* the upsert, in
