@@ -10,7 +10,7 @@ use super::{Admin, json};
 use crate::http::Problem;
 use crate::sink::SinkError;
 
-/// How long the schema is waited for. Whether MySQL answers is no condition: writes go on without it.
+/// How long the schema is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a load balancer should wait before it asks again.
@@ -21,16 +21,26 @@ pub(super) async fn alive() -> Response {
     json(r#"{"status":"alive"}"#.to_owned())
 }
 
-/// Writes can be accepted: 200. They cannot, for both servers are down or the schema is old: 503.
+/// Writes can be accepted, by Redis or by MySQL in its place: 200. They cannot, for both servers are down or the schema
+/// is old: 503.
 pub(super) async fn ready(State(admin): State<Arc<Admin>>) -> Result<Response, Problem> {
-    let (live, schema) = tokio::join!(admin.live.ready(), schema(&admin));
-    live.map_err(|reason| Problem::unavailable(format!("writes cannot be accepted: {reason}"), AGAIN))?;
-    schema.map_err(|reason| Problem::unavailable(reason, AGAIN))?;
-    Ok(json(r#"{"status":"ready"}"#.to_owned()))
+    let (redis, mysql) = tokio::join!(admin.live.ready(), mysql(&admin));
+    let refused = |reason: String| Err(Problem::unavailable(format!("writes cannot be accepted: {reason}"), AGAIN));
+    match (redis, mysql) {
+        (_, Mysql::Old(reason)) => refused(reason),
+        (Err(redis), Mysql::Down(mysql)) => refused(format!("{redis}; {mysql}")),
+        (Err(_), Mysql::Current) => Ok(json(r#"{"status":"degraded"}"#.to_owned())),
+        (Ok(()), _) => Ok(json(r#"{"status":"ready"}"#.to_owned())),
+    }
 }
 
-/// An error when MySQL says that its schema is not current.
-async fn schema(admin: &Admin) -> Result<(), String> {
+enum Mysql {
+    Current,
+    Old(String),
+    Down(String),
+}
+
+async fn mysql(admin: &Admin) -> Mysql {
     let look = async {
         let mut session = admin.context.sink.session();
         let found = session.require_schema().await;
@@ -38,11 +48,9 @@ async fn schema(admin: &Admin) -> Result<(), String> {
         found
     };
     match tokio::time::timeout(PATIENCE, look).await {
-        Ok(Err(error @ SinkError::Schema { .. })) => Err(error.to_string()),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "the schema could not be looked at");
-            Ok(())
-        }
-        Ok(Ok(_)) | Err(_) => Ok(()),
+        Ok(Ok(_)) => Mysql::Current,
+        Ok(Err(error @ SinkError::Schema { .. })) => Mysql::Old(error.to_string()),
+        Ok(Err(error)) => Mysql::Down(error.to_string()),
+        Err(_) => Mysql::Down(format!("MySQL did not answer within {} s", PATIENCE.as_secs())),
     }
 }

@@ -57,6 +57,10 @@ pub fn router(admin: Admin, tokens: Vec<Secret>, at_work: &TaskTracker) -> Route
 async fn status(State(admin): State<Arc<Admin>>) -> Response {
     let mut status = crate::status::gather(&admin.context).await;
     status.uptime_s = Some(admin.started.elapsed().as_secs());
+    // Without requests nobody has noticed yet that Redis is away.
+    if status.redis.up {
+        status.breaker = admin.live.breaker().as_str();
+    }
     Json(status).into_response()
 }
 

@@ -1,5 +1,8 @@
 //! The shapes of answers.
 
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -7,7 +10,32 @@ use utoipa::ToSchema;
 
 use super::schema::{CountText, IdText};
 use crate::http::Problem;
-use crate::live::Answer;
+use crate::live::{Answer, Source};
+
+/// Says that MySQL answered in the place of Redis.
+const SOURCE: HeaderName = HeaderName::from_static("tallyd-source");
+
+/// A body, and who gave it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Told<T> {
+    pub(super) source: Source,
+    pub(super) body: T,
+}
+
+impl<T: Serialize> IntoResponse for Told<T> {
+    fn into_response(self) -> Response {
+        let body = Json(self.body);
+        match self.source {
+            Source::Redis => body.into_response(),
+            Source::Mysql => ([(SOURCE, HeaderValue::from_static("mysql"))], body).into_response(),
+        }
+    }
+}
+
+/// MySQL, if it gave any of several answers.
+pub(super) fn source_of(mut sources: impl Iterator<Item = Source>) -> Source {
+    if sources.any(|source| source == Source::Mysql) { Source::Mysql } else { Source::Redis }
+}
 
 /// What became of a state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
@@ -22,7 +50,7 @@ pub(super) struct Written {
 }
 
 impl From<Answer> for Written {
-    fn from(Answer { changed, active, count }: Answer) -> Self {
+    fn from(Answer { changed, active, count, source: _ }: Answer) -> Self {
         Self { changed, active, count: count.map(|count| count.to_string()) }
     }
 }
@@ -135,7 +163,7 @@ mod tests {
 
     #[test]
     fn answers_have_their_shapes() {
-        let written = |count| Written::from(Answer { changed: true, active: true, count });
+        let written = |count| Written::from(Answer { changed: true, active: true, count, source: Source::Redis });
         let expected = json!({"changed": true, "active": true, "count": "9007199254740993"});
         assert_eq!(serde_json::to_value(written(Some(9_007_199_254_740_993))).unwrap(), expected);
         let expected = json!({"changed": true, "active": true, "count": null});

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{Refused, Written};
+use super::answer::{Refused, Told, Written, source_of};
 use super::input::Spelled;
 use super::schema::Loose;
 use super::{Api, BATCH, lookup, refused};
@@ -107,7 +106,7 @@ impl Op<'_> {
 #[utoipa::path(post, path = ROUTE, tag = "states", operation_id = "changeStates",
     request_body(content = Batch, content_type = "application/json"),
     responses((status = 200, description = "One result for each operation, in order", body = Results)))]
-pub(super) async fn apply(State(api): State<Arc<Api>>, body: Body) -> Result<Json<Results>, Problem> {
+pub(super) async fn apply(State(api): State<Arc<Api>>, body: Body) -> Result<Told<Results>, Problem> {
     let bytes = body::read(body).await?;
     let Batch { ops } = body::parse(&bytes)?;
     if ops.len() > BATCH {
@@ -128,6 +127,7 @@ pub(super) async fn apply(State(api): State<Arc<Api>>, body: Body) -> Result<Jso
     {
         return Err(problem);
     }
+    let source = source_of(answers.iter().flatten().map(|answer| answer.source));
     let mut answers = answers.into_iter();
     let results = resolved.into_iter().map(|op| match op.map(|_| answers.next()) {
         Ok(Some(Ok(answer))) => OpResult::Written(answer.into()),
@@ -135,12 +135,14 @@ pub(super) async fn apply(State(api): State<Arc<Api>>, body: Body) -> Result<Jso
         Ok(None) => OpResult::Refused(Problem::new(Kind::Internal, "the operation was not answered").into()),
         Err(problem) => OpResult::Refused(problem.into()),
     });
-    Ok(Json(Results { results: results.collect() }))
+    Ok(Told { source, body: Results { results: results.collect() } })
 }
 
 /// Where nothing at all could be done, the request as a whole is answered so.
 pub(super) fn all_unavailable<T>(answers: &[Result<T, LiveError>]) -> Option<Problem> {
-    let unavailable = |answer: &Result<T, LiveError>| matches!(answer, Err(LiveError::Unavailable { .. }));
+    let unavailable = |answer: &Result<T, LiveError>| {
+        matches!(answer, Err(LiveError::Unavailable { .. } | LiveError::Limited { .. }))
+    };
     match answers.first() {
         Some(Err(error)) if answers.iter().all(unavailable) => Some(refused(error.clone())),
         _ => None,

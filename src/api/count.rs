@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{Count, Counts};
+use super::answer::{Count, Counts, Told};
 use super::lookup::{self, InPath};
 use super::{Api, refused};
 use crate::http::{Kind, Problem};
@@ -43,13 +42,13 @@ pub(super) struct TargetPlace {
 pub(super) async fn of_interaction(
     State(api): State<Arc<Api>>,
     InPath(place): InPath<Place>,
-) -> Result<Json<Count>, Problem> {
+) -> Result<Told<Count>, Problem> {
     let interaction = lookup::interaction(&api.vocabulary, &place.interaction)?.code;
     let target_type = lookup::target_type(&api.vocabulary, &place.target_type)?;
     let target = lookup::id("target_id", &place.target_id)?;
     let answers = api.live.ask(&[Question { interaction, target_type, target, user: None }]).await;
     match answers.into_iter().next() {
-        Some(Ok((count, _))) => Ok(Json(Count { count: count.to_string() })),
+        Some(Ok(told)) => Ok(Told { source: told.source, body: Count { count: told.count.to_string() } }),
         Some(Err(error)) => Err(refused(error)),
         None => Err(Problem::new(Kind::Internal, "a question was not answered")),
     }
@@ -62,13 +61,13 @@ pub(super) async fn of_interaction(
 pub(super) async fn of_target(
     State(api): State<Arc<Api>>,
     InPath(place): InPath<TargetPlace>,
-) -> Result<Json<Counts>, Problem> {
+) -> Result<Told<Counts>, Problem> {
     let target_type = lookup::target_type(&api.vocabulary, &place.target_type)?;
     let target = lookup::id("target_id", &place.target_id)?;
-    let counts = api.live.counts(target_type, target).await.map_err(refused)?;
+    let (counts, source) = api.live.counts(target_type, target).await.map_err(refused)?;
     let named = counts.into_iter().filter_map(|(code, count)| {
         let interaction = api.vocabulary.interaction_code(code)?;
         Some((interaction.name.clone(), count.to_string()))
     });
-    Ok(Json(Counts { counts: named.collect() }))
+    Ok(Told { source, body: Counts { counts: named.collect() } })
 }

@@ -105,6 +105,7 @@ async fn document(State(api): State<Arc<Api>>) -> impl IntoResponse {
 fn refused(error: LiveError) -> Problem {
     match error {
         LiveError::Unavailable { reason, retry_after } => Problem::unavailable(reason, retry_after),
+        LiveError::Limited { reason, retry_after } => Problem::rate_limited(reason, retry_after),
         LiveError::Content(what) => {
             tracing::warn!("{what}");
             Problem::new(Kind::Unavailable, format!("{what}; somebody has to mend this in Redis"))

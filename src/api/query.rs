@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::Refused;
+use super::answer::{Refused, Told, source_of};
 use super::batch::all_unavailable;
 use super::input::{Spelled, present};
 use super::schema::{CountText, Loose};
@@ -106,7 +105,7 @@ impl Item<'_> {
 #[utoipa::path(post, path = ROUTE, tag = "counts", operation_id = "askMany",
     request_body(content = Query, content_type = "application/json"),
     responses((status = 200, description = "One result for each item, in order", body = Results)))]
-pub(super) async fn ask(State(api): State<Arc<Api>>, body: Body) -> Result<Json<Results>, Problem> {
+pub(super) async fn ask(State(api): State<Arc<Api>>, body: Body) -> Result<Told<Results>, Problem> {
     let bytes = body::read(body).await?;
     let Query { items } = body::parse(&bytes)?;
     if items.len() > BATCH {
@@ -121,14 +120,15 @@ pub(super) async fn ask(State(api): State<Arc<Api>>, body: Body) -> Result<Json<
     {
         return Err(problem);
     }
+    let source = source_of(answers.iter().flatten().map(|told| told.source));
     let mut answers = answers.into_iter();
     let results = resolved.into_iter().map(|question| match question.map(|_| answers.next()) {
-        Ok(Some(Ok((count, active)))) => ItemResult::Known(Known { count: count.to_string(), active }),
+        Ok(Some(Ok(told))) => ItemResult::Known(Known { count: told.count.to_string(), active: told.active }),
         Ok(Some(Err(error))) => ItemResult::Refused(refused(error).into()),
         Ok(None) => ItemResult::Refused(Problem::new(Kind::Internal, "the item was not answered").into()),
         Err(problem) => ItemResult::Refused(problem.into()),
     });
-    Ok(Json(Results { results: results.collect() }))
+    Ok(Told { source, body: Results { results: results.collect() } })
 }
 
 #[cfg(test)]

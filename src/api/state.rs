@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{Active, Written};
+use super::answer::{Active, Told, Written};
 use super::lookup::{self, InPath};
 use super::{Api, refused};
 use crate::http::Problem;
@@ -47,7 +46,7 @@ impl Place {
 #[utoipa::path(put, path = ROUTE, tag = "states", operation_id = "setState",
     params(Place),
     responses((status = 200, description = "It is active", body = Written)))]
-pub(super) async fn set(State(api): State<Arc<Api>>, InPath(place): InPath<Place>) -> Result<Json<Written>, Problem> {
+pub(super) async fn set(State(api): State<Arc<Api>>, InPath(place): InPath<Place>) -> Result<Told<Written>, Problem> {
     write(&api, &place, true).await
 }
 
@@ -60,7 +59,7 @@ pub(super) async fn set(State(api): State<Arc<Api>>, InPath(place): InPath<Place
 pub(super) async fn cancel(
     State(api): State<Arc<Api>>,
     InPath(place): InPath<Place>,
-) -> Result<Json<Written>, Problem> {
+) -> Result<Told<Written>, Problem> {
     write(&api, &place, false).await
 }
 
@@ -68,18 +67,19 @@ pub(super) async fn cancel(
 #[utoipa::path(get, path = ROUTE, tag = "states", operation_id = "getState",
     params(Place),
     responses((status = 200, description = "The state; an unknown target or user has one that is not active", body = Active)))]
-pub(super) async fn get(State(api): State<Arc<Api>>, InPath(place): InPath<Place>) -> Result<Json<Active>, Problem> {
+pub(super) async fn get(State(api): State<Arc<Api>>, InPath(place): InPath<Place>) -> Result<Told<Active>, Problem> {
     let StateOp { interaction, target_type, target, user, active: _ } = place.op(&api.vocabulary, true)?;
-    let active = api.live.is_active(interaction, target_type, target, user).await.map_err(refused)?;
-    Ok(Json(Active { active }))
+    let answer = api.live.is_active(interaction, target_type, target, user).await;
+    let (active, source) = answer.map_err(refused)?;
+    Ok(Told { source, body: Active { active } })
 }
 
-async fn write(api: &Api, place: &Place, active: bool) -> Result<Json<Written>, Problem> {
+async fn write(api: &Api, place: &Place, active: bool) -> Result<Told<Written>, Problem> {
     let op = place.op(&api.vocabulary, active)?;
     match api.live.set(op).await {
         Ok(answer) => {
             api.writes.acknowledged(op.interaction, answer.changed);
-            Ok(Json(answer.into()))
+            Ok(Told { source: answer.source, body: answer.into() })
         }
         Err(error) => {
             api.writes.failed(op.interaction);

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answer::Viewed;
+use super::answer::{Told, Viewed};
 use super::count::{Place, ROUTE};
 use super::lookup::{self, InPath};
 use super::{Api, refused};
@@ -30,7 +29,8 @@ pub(super) struct View<'b> {
 
 /// Count a viewer
 ///
-/// The same viewer of the same target counts once within the window that the interaction is configured with.
+/// The same viewer of the same target counts once within the window that the interaction is configured with. While
+/// Redis is down nobody is counted.
 #[utoipa::path(post, path = ROUTE, tag = "counts", operation_id = "countViewer",
     params(Place),
     request_body(content = View, content_type = "application/json"),
@@ -39,7 +39,7 @@ pub(super) async fn count(
     State(api): State<Arc<Api>>,
     InPath(place): InPath<Place>,
     body: Body,
-) -> Result<Json<Viewed>, Problem> {
+) -> Result<Told<Viewed>, Problem> {
     let interaction = lookup::interaction(&api.vocabulary, &place.interaction)?;
     if interaction.has_states() {
         let name = &interaction.name;
@@ -55,9 +55,9 @@ pub(super) async fn count(
         return Err(Problem::new(Kind::Malformed, detail));
     }
     match api.live.view(interaction.code, target_type, target, &viewer).await {
-        Ok((counted, count)) => {
+        Ok((counted, told)) => {
             api.writes.acknowledged(interaction.code, counted);
-            Ok(Json(Viewed { counted, count: count.to_string() }))
+            Ok(Told { source: told.source, body: Viewed { counted, count: told.count.to_string() } })
         }
         Err(error) => {
             api.writes.failed(interaction.code);

@@ -57,7 +57,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let context = Arc::new(context);
     let grace = context.config.serve.grace;
     let metrics = Metrics::new(&context.vocabulary, &api::CALLS);
-    let live = Live::new(context.clone());
+    let live = Live::new(context.clone(), metrics.breaker.clone());
     let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, &stop);
     let waker = driver.waker.clone();
     let mut alarm = Alarm::start().await?;

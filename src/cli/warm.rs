@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Exit, output, progress, serve};
 use crate::live::{Live, Warmed};
+use crate::metrics::BreakerMetrics;
 use crate::sync::{Context, Progress};
 
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     serve::stop_on_signals(&stop)?;
-    let live = Live::new(Arc::new(context));
+    let live = Live::new(Arc::new(context), BreakerMetrics::default());
     let progress = Progress::default();
     let warmed = tokio::select! {
         warmed = live.warm(args.top, &progress, &stop) => warmed,

@@ -150,6 +150,12 @@ impl Problem {
         Self { retry_after, ..Self::new(Kind::Unavailable, detail) }
     }
 
+    /// More than is taken now; asking again is worth it after `retry_after`.
+    #[must_use]
+    pub fn rate_limited(detail: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after, ..Self::new(Kind::RateLimited, detail) }
+    }
+
     /// 405 where only the methods `allow` (comma-separated) are possible.
     #[must_use]
     pub fn not_allowed(allow: &'static str, detail: impl Into<String>) -> Self {

@@ -6,57 +6,73 @@ use chrono::DateTime;
 use futures::StreamExt;
 
 use super::load::NotLoaded;
-use super::{Live, LiveError, Question, UserPage, UserTarget};
+use super::{Live, LiveError, Question, Silent, Source, Told, UserPage, UserTarget};
 use crate::model::Id;
-use crate::store::Wanted;
+use crate::store::{Known, Wanted};
 
 /// How often a question is asked: once, and again after loads.
 const TRIES: usize = 4;
 /// Targets of one request that are loaded at once.
 const LOADS: usize = 8;
 
-type Answers = Vec<Option<Result<(i64, Option<bool>), LiveError>>>;
+type Answers = Vec<Option<Result<Told, LiveError>>>;
 
 impl Live {
     /// Whether a state is active. An unknown target is not an error.
-    pub async fn is_active(&self, interaction: u16, target_type: u16, target: Id, user: Id) -> Result<bool, LiveError> {
+    pub async fn is_active(
+        &self,
+        interaction: u16,
+        target_type: u16,
+        target: Id,
+        user: Id,
+    ) -> Result<(bool, Source), LiveError> {
         let question = Question { interaction, target_type, target, user: Some(user) };
-        let answer = self.ask(&[question]).await.pop();
-        answer.unwrap_or(Ok((0, None))).map(|(_, active)| active.unwrap_or_default())
+        let told = self.ask(&[question]).await.pop();
+        let told = told.unwrap_or_else(|| Err(LiveError::unavailable("no answer".to_owned())))?;
+        Ok((told.active.unwrap_or_default(), told.source))
     }
 
     /// The count of every configured interaction with a target, in configured order, as (code, count).
-    pub async fn counts(&self, target_type: u16, target: Id) -> Result<Vec<(u16, i64)>, LiveError> {
-        for _ in 0..TRIES {
-            let (number, store) = self.store().await?;
-            let counts = store.ask_counts(target_type, target).await.map_err(|error| self.failed(number, &error))?;
-            let codes = self.context.vocabulary.interactions.iter().map(|i| i.code);
-            let known: Option<Vec<(u16, i64)>> = codes.zip(counts).map(|(code, count)| Some((code, count?))).collect();
-            if let Some(known) = known {
-                return Ok(known);
+    pub async fn counts(&self, target_type: u16, target: Id) -> Result<(Vec<(u16, i64)>, Source), LiveError> {
+        let question = |code| Question { interaction: code, target_type, target, user: None };
+        let codes: Vec<u16> = self.context.vocabulary.interactions.iter().map(|i| i.code).collect();
+        let questions: Vec<Question> = codes.iter().copied().map(question).collect();
+        let mut source = Source::Redis;
+        let mut counts = Vec::with_capacity(codes.len());
+        for (code, told) in codes.into_iter().zip(self.ask(&questions).await) {
+            let told = told?;
+            if told.source == Source::Mysql {
+                source = Source::Mysql;
             }
-            let counts = self.context.vocabulary.interactions.iter().map(|i| i.code).collect();
-            self.load(target_type, target, Wanted { counts, ..Wanted::default() }).await?;
+            counts.push((code, told.count));
         }
-        Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))
+        Ok((counts, source))
     }
 
     /// Counts and states, answered in order.
-    pub async fn ask(&self, questions: &[Question]) -> Vec<Result<(i64, Option<bool>), LiveError>> {
+    pub async fn ask(&self, questions: &[Question]) -> Vec<Result<Told, LiveError>> {
         let mut answers: Answers = vec![None; questions.len()];
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..questions.len()).filter(|&at| answers[at].is_none()).collect();
             if open.is_empty() {
                 break;
             }
-            self.ask_open(questions, &open, &mut answers).await;
-            self.load_open(questions, &open, &mut answers).await;
+            let known = self.ask_open(questions, &open, &mut answers).await;
+            self.load_open(questions, &known, &mut answers).await;
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(tired)).collect()
     }
 
-    async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
+    /// Asks Redis. What it knows of those questions that it cannot answer, by place.
+    async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) -> BTreeMap<usize, Known> {
+        let stale = |at: &usize| self.breaker.reads_mysql(questions[*at].target_type, questions[*at].target);
+        let (stale, open): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(stale);
+        self.ask_mysql(questions, &stale, "Redis is away", answers).await;
+        let mut unanswered = BTreeMap::new();
+        if open.is_empty() {
+            return unanswered;
+        }
         let asked: Vec<_> = open
             .iter()
             .map(|&at| {
@@ -65,48 +81,75 @@ impl Live {
             })
             .collect();
         let found = match self.store().await {
-            Ok((number, store)) => store.ask(&asked).await.map_err(|error| self.failed(number, &error)),
-            Err(error) => Err(error),
+            Ok((number, store)) => self.answered(number, store.ask(&asked)).await,
+            Err(error) => Err(Silent::Away(error.to_string())),
         };
         match found {
             Ok(found) => {
                 for (&at, known) in open.iter().zip(found) {
-                    answers[at] = match known {
-                        Ok(known) => known
-                            .count
-                            .filter(|_| questions[at].user.is_none() || known.active.is_some())
-                            .map(|count| Ok((count, known.active))),
-                        Err(detail) => Some(Err(LiveError::Content(detail))),
-                    };
+                    match known {
+                        Ok(Known { count: Some(count), active })
+                            if questions[at].user.is_none() || active.is_some() =>
+                        {
+                            answers[at] = Some(Ok(Told { count, active, source: Source::Redis }));
+                        }
+                        Ok(known) => drop(unanswered.insert(at, known)),
+                        Err(detail) => answers[at] = Some(Err(LiveError::Content(detail))),
+                    }
                 }
             }
-            Err(error) => {
-                for &at in open {
+            Err(Silent::Away(why)) => self.ask_mysql(questions, &open, &why, answers).await,
+            Err(Silent::Refused(error)) => {
+                for at in open {
                     answers[at] = Some(Err(error.clone()));
                 }
             }
+        }
+        unanswered
+    }
+
+    /// Has MySQL answer the questions at `places`.
+    async fn ask_mysql(&self, questions: &[Question], places: &[usize], why: &str, answers: &mut Answers) {
+        let asked: Vec<Question> = places.iter().map(|&at| questions[at]).collect();
+        for (&at, told) in places.iter().zip(self.from_mysql(&asked, why).await) {
+            answers[at] = Some(told);
         }
     }
 
-    /// Loads what is not answered.
-    async fn load_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
-        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
-        for question in open.iter().filter(|&&at| answers[at].is_none()).map(|&at| &questions[at]) {
-            let wanted = targets.entry((question.target_type, question.target)).or_default();
-            wanted.counts.insert(question.interaction);
-            wanted.states.extend(question.user.map(|user| (question.interaction, user)));
+    /// Loads what is not answered. What cannot be loaded soon is answered from MySQL, but for what Redis knows of it.
+    async fn load_open(&self, questions: &[Question], known: &BTreeMap<usize, Known>, answers: &mut Answers) {
+        let mut targets = BTreeMap::<(u16, Id), (Wanted, Vec<usize>)>::new();
+        for &at in known.keys() {
+            let Question { interaction, target_type, target, user } = questions[at];
+            let (wanted, places) = targets.entry((target_type, target)).or_default();
+            wanted.counts.insert(interaction);
+            wanted.states.extend(user.map(|user| (interaction, user)));
+            places.push(at);
         }
-        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
-            (target_type, target, self.load(target_type, target, wanted).await)
+        let loads = futures::stream::iter(targets).map(|((target_type, target), (wanted, places))| async move {
+            (places, self.load(target_type, target, wanted).await)
         });
-        let outcomes: Vec<(u16, Id, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
-        for (target_type, target, outcome) in outcomes {
-            let Err(error) = outcome.map_err(LiveError::from) else { continue };
-            for &at in open {
-                let same = (questions[at].target_type, questions[at].target) == (target_type, target);
-                if same && answers[at].is_none() {
-                    answers[at] = Some(Err(error.clone()));
+        let outcomes: Vec<(Vec<usize>, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
+        let (mut late, mut why) = (Vec::new(), String::new());
+        for (places, outcome) in outcomes {
+            match outcome {
+                Ok(()) => {}
+                Err(NotLoaded::Redis(error) | NotLoaded::Busy(error)) => {
+                    late.extend(places);
+                    why = error.to_string();
                 }
+                Err(NotLoaded::Mysql(error)) => {
+                    for at in places {
+                        answers[at] = Some(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        self.ask_mysql(questions, &late, &why, answers).await;
+        for at in late {
+            if let (Some(Ok(told)), Some(known)) = (&mut answers[at], known.get(&at)) {
+                told.count = known.count.unwrap_or(told.count);
+                told.active = known.active.or(told.active);
             }
         }
     }

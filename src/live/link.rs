@@ -49,7 +49,7 @@ impl Link {
         let mut state = self.state.clone();
         let wait = state.wait_for(|state| !matches!(state, State::Connecting));
         if let Ok(Err(error)) = tokio::time::timeout(self.patience, wait).await {
-            return Err(error.to_string());
+            return Err(format!("no connection to Redis: {error}"));
         }
         let state = state.borrow().clone();
         match state {
@@ -63,9 +63,43 @@ impl Link {
     /// recovers by itself.
     pub(super) fn report(&self, number: u64, error: &StoreError) {
         if matches!(error, StoreError::Unreachable { .. }) {
-            self.broken.1.fetch_max(number, std::sync::atomic::Ordering::AcqRel);
-            self.broken.0.notify_one();
+            self.replace(number);
         }
+    }
+
+    /// Whether there is no connection, and none could be made a moment ago.
+    pub(super) fn is_down(&self) -> bool {
+        matches!(*self.state.borrow(), State::Down(_))
+    }
+
+    fn replace(&self, number: u64) {
+        self.broken.1.fetch_max(number, std::sync::atomic::Ordering::AcqRel);
+        self.broken.0.notify_one();
+    }
+
+    /// Makes a new connection and tries a write on it. The reason if there is none, or it does not take writes.
+    pub(super) async fn renew(&self) -> Result<(), String> {
+        let mut state = self.state.clone();
+        let old = match *state.borrow_and_update() {
+            State::Up(number, _) => number,
+            State::Connecting | State::Down(_) => 0,
+        };
+        self.replace(old);
+        let made = async {
+            loop {
+                let found = state.borrow_and_update().clone();
+                if let State::Up(number, store) = found
+                    && number > old
+                {
+                    return store.try_write().await.map_err(|error| error.to_string());
+                }
+                if state.changed().await.is_err() {
+                    return Err("tallyd stops".to_owned());
+                }
+            }
+        };
+        let limit = self.patience * 4;
+        tokio::time::timeout(limit, made).await.unwrap_or_else(|_| Err("no connection in time".to_owned()))
     }
 }
 
@@ -97,7 +131,8 @@ async fn keep(context: Arc<Context>, state: watch::Sender<State>, broken: Arc<(N
             tracing::warn!("Redis is away: {error}");
         }
         state.send_replace(State::Down(error.into()));
-        tokio::time::sleep(pause).await;
+        // A probe does not wait.
+        let _asked = tokio::time::timeout(pause, broken.0.notified()).await;
         pause = (pause * 2).min(LATE);
     }
 }

@@ -4,10 +4,13 @@
 //! nothing of HTTP.
 
 mod ask;
+mod breaker;
+mod degraded;
 mod fill;
 mod flight;
 mod link;
 mod load;
+mod probe;
 mod unload;
 mod warm;
 mod write;
@@ -19,9 +22,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use self::breaker::BreakerState;
+
+use self::breaker::Breaker;
+use self::degraded::Limits;
 use self::link::Link;
 use self::load::Loads;
+use crate::metrics::BreakerMetrics;
 use crate::model::Id;
 use crate::sink::Sessions;
 use crate::store::{EventClock, Store, StoreError};
@@ -49,6 +58,26 @@ pub struct StateOp {
     pub active: bool,
 }
 
+/// Who gave an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The live store.
+    Redis,
+    /// MySQL in its place: what is not synced yet is missing.
+    Mysql,
+}
+
+/// What is told of a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// The count.
+    pub count: i64,
+    /// Whether the state that was asked for is active; `None` when none was.
+    pub active: Option<bool>,
+    /// Who says so.
+    pub source: Source,
+}
+
 /// What a write answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
@@ -58,6 +87,8 @@ pub struct Answer {
     pub active: bool,
     /// The count now, where it is known.
     pub count: Option<i64>,
+    /// Where the write went, and the count comes from.
+    pub source: Source,
 }
 
 /// A question: the count of an interaction with a target, and the state of one user.
@@ -106,9 +137,25 @@ pub enum LiveError {
         /// After how long it is worth asking again.
         retry_after: Duration,
     },
+    /// More than MySQL is asked to take in the place of Redis.
+    #[error("{reason}")]
+    Limited {
+        /// Which limit.
+        reason: String,
+        /// After how long it is worth asking again.
+        retry_after: Duration,
+    },
     /// A key holds what it should not.
     #[error("{0}")]
     Content(String),
+}
+
+/// Why Redis gave no answer.
+enum Silent {
+    /// It is down, or as good as: MySQL takes its place.
+    Away(String),
+    /// It refused.
+    Refused(LiveError),
 }
 
 impl LiveError {
@@ -127,27 +174,44 @@ pub struct Live {
     loading: Arc<Loads>,
     /// Operations that may be on their way to Redis at once.
     room: Arc<Semaphore>,
+    breaker: Breaker,
+    limits: Arc<Limits>,
+    _probe: Arc<DropGuard>,
 }
 
 impl Live {
     /// Starts to connect, and does not wait for it. Within a tokio runtime.
     #[must_use]
-    pub fn new(context: Arc<Context>) -> Self {
+    pub fn new(context: Arc<Context>, metrics: BreakerMetrics) -> Self {
+        let (link, breaker) = (Link::new(context.clone()), Breaker::new(metrics));
+        let stop = CancellationToken::new();
+        let probe = probe::keep(context.clone(), breaker.clone(), link.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(probe));
         let sessions = Sessions::new(&context.sink, context.config.mysql.max_connections as usize);
         Self {
-            link: Link::new(context.clone()),
+            link,
             sessions,
             clock: Arc::default(),
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
+            breaker,
+            limits: Arc::new(Limits::new(context.config.degraded.max_qps)),
+            _probe: Arc::new(stop.drop_guard()),
             context,
         }
     }
 
-    /// Whether writes can be accepted: Redis takes them. The reason if not.
+    /// Whether Redis takes writes. The reason if not.
     pub async fn ready(&self) -> Result<(), String> {
         let (number, store) = self.link.store().await?;
         store.try_write().await.map_err(|error| self.failed(number, &error).to_string())
+    }
+
+    /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the
+    /// breaker.
+    #[must_use]
+    pub fn breaker(&self) -> BreakerState {
+        if self.link.is_down() { BreakerState::Open } else { self.breaker.state() }
     }
 
     fn patience(&self) -> Duration {
@@ -155,12 +219,35 @@ impl Live {
     }
 
     async fn store(&self) -> Result<(u64, Store), LiveError> {
-        self.link.store().await.map_err(LiveError::unavailable)
+        self.link.store().await.map_err(|error| {
+            self.breaker.note(true);
+            LiveError::unavailable(error)
+        })
+    }
+
+    /// Waits for a call on the connection of this number, no longer than a request may wait.
+    async fn answered<T>(&self, number: u64, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, Silent> {
+        let limit = self.patience();
+        let late = || {
+            let address = self.context.config.redis.url_redacted.clone();
+            StoreError::Unreachable { address, cause: format!("no answer within {} ms", limit.as_millis()) }
+        };
+        match tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(late())) {
+            Ok(answer) => {
+                self.breaker.note(false);
+                Ok(answer)
+            }
+            Err(error) => {
+                let told = self.failed(number, &error);
+                Err(if error.is_away() { Silent::Away(told.to_string()) } else { Silent::Refused(told) })
+            }
+        }
     }
 
     /// Turns an error of a call on the connection of this number into ours.
     fn failed(&self, number: u64, error: &StoreError) -> LiveError {
         self.link.report(number, error);
+        self.breaker.note(error.is_away());
         LiveError::unavailable(error.to_string())
     }
 }

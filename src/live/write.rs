@@ -1,11 +1,11 @@
 //! Recording states and viewers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 
 use super::load::NotLoaded;
-use super::{Answer, Live, LiveError, ROOM, StateOp};
+use super::{Answer, BreakerState, Live, LiveError, Question, ROOM, Silent, Source, StateOp, Told};
 use crate::model::{Id, Kind, Partition};
 use crate::store::{Unloaded, Viewed, Wanted, WriteOp, Written};
 
@@ -14,8 +14,19 @@ const TRIES: usize = 4;
 /// Targets of one request that are loaded at once.
 const LOADS: usize = 8;
 
+/// Operations that did not end at the first try.
+#[derive(Default)]
+struct Rest {
+    /// Their targets are not loaded.
+    unloaded: Vec<usize>,
+    /// Redis is away.
+    away: Vec<usize>,
+    /// Why.
+    why: String,
+}
+
 impl Live {
-    /// Sets a state. When this answers, the write is in Redis.
+    /// Sets a state. When this answers, the write is in Redis, or in MySQL and its journal.
     pub async fn set(&self, op: StateOp) -> Result<Answer, LiveError> {
         let mut answers = self.set_many(&[op]).await;
         answers.pop().unwrap_or_else(|| Err(LiveError::unavailable("no answer".to_owned())))
@@ -27,31 +38,36 @@ impl Live {
         let mut open: Vec<usize> = (0..ops.len()).collect();
         let mut unloaded = Unloaded::Refuse;
         for round in 1..=TRIES {
+            if self.breaker.state() == BreakerState::Open {
+                self.degrade(ops, &open, "Redis is away", &mut answers).await;
+                break;
+            }
             if round == TRIES {
                 unloaded = Unloaded::Accept;
             }
-            let again = self.try_all(ops, &open, unloaded, &mut answers).await;
-            if again.is_empty() {
-                break;
-            }
-            if !self.load_all(ops, &again, &mut answers).await {
+            let mut rest = self.try_all(ops, &open, unloaded, &mut answers).await;
+            if !self.load_all(ops, &mut rest).await {
                 // Neither MySQL nor room for loads is needed for a write.
                 unloaded = Unloaded::Accept;
             }
-            open = again.into_iter().filter(|&at| answers[at].is_none()).collect();
+            self.degrade(ops, &rest.away, &rest.why, &mut answers).await;
+            if rest.unloaded.is_empty() {
+                break;
+            }
+            open = rest.unloaded;
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(tired)).collect()
     }
 
-    /// Tries the operations at `open`; answers those that must be tried again after a load.
+    /// Tries the operations at `open` with Redis.
     async fn try_all(
         &self,
         ops: &[StateOp],
         open: &[usize],
         unloaded: Unloaded,
         answers: &mut [Option<Result<Answer, LiveError>>],
-    ) -> Vec<usize> {
+    ) -> Rest {
         // Single writes are few at once, and do not queue up behind batches. Nothing is held while targets are loaded.
         let wanted = if open.len() > 1 { u32::try_from(open.len().min(ROOM)).unwrap_or_default() } else { 0 };
         let Ok(Ok(_room)) = tokio::time::timeout(self.patience(), self.room.acquire_many(wanted)).await else {
@@ -59,96 +75,126 @@ impl Live {
             for &at in open {
                 answers[at] = Some(Err(full.clone()));
             }
-            return vec![];
+            return Rest::default();
         };
         let (number, store) = match self.store().await {
             Ok(found) => found,
-            Err(error) => {
-                for &at in open {
-                    answers[at] = Some(Err(error.clone()));
-                }
-                return vec![];
-            }
+            Err(error) => return Rest { away: open.to_vec(), why: error.to_string(), ..Rest::default() },
         };
         let mut partitions: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
         for &at in open {
             let partition = store.keys().partition(ops[at].target_type, ops[at].target);
             partitions.entry(partition).or_default().push(at);
         }
-        let mut again = Vec::new();
+        let mut rest = Rest::default();
         for (partition, places) in partitions {
+            if !rest.away.is_empty() {
+                // Who did not answer a moment ago is not waited for again.
+                rest.away.extend(places);
+                continue;
+            }
             let batch: Vec<WriteOp> = places.iter().map(|&at| write_op(&ops[at])).collect();
-            match store.write(partition, &batch, unloaded, &self.clock, self.patience()).await {
+            let write = store.write(partition, &batch, unloaded, &self.clock, self.patience());
+            match self.answered(number, write).await {
                 Ok((_, written)) => {
                     for (&at, written) in places.iter().zip(written) {
                         match written {
                             Written::Recorded { changed, count } => {
-                                answers[at] = Some(Ok(Answer { changed, active: ops[at].active, count }));
+                                let (active, source) = (ops[at].active, Source::Redis);
+                                answers[at] = Some(Ok(Answer { changed, active, count, source }));
                             }
-                            Written::NotLoaded | Written::Expired => again.push(at),
+                            Written::NotLoaded | Written::Expired => rest.unloaded.push(at),
                             Written::Failed(detail) => answers[at] = Some(Err(LiveError::Content(detail))),
                         }
                     }
                 }
-                Err(error) => {
-                    let error = self.failed(number, &error);
+                Err(Silent::Away(why)) => {
+                    rest.away.extend(places);
+                    rest.why = why;
+                }
+                Err(Silent::Refused(error)) => {
                     for at in places {
                         answers[at] = Some(Err(error.clone()));
                     }
                 }
             }
         }
-        again.sort_unstable();
-        again
+        rest.unloaded.sort_unstable();
+        rest.away.sort_unstable();
+        rest
     }
 
-    /// Loads what the operations at `open` need, or answers them where Redis failed. Whether all was loaded.
-    async fn load_all(
-        &self,
-        ops: &[StateOp],
-        open: &[usize],
-        answers: &mut [Option<Result<Answer, LiveError>>],
-    ) -> bool {
+    /// Loads what the operations need whose targets are not loaded. Those for whom Redis was away turn to MySQL, too.
+    /// Whether all the others may be tried again as they were.
+    async fn load_all(&self, ops: &[StateOp], rest: &mut Rest) -> bool {
         let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
-        for op in open.iter().map(|&at| &ops[at]) {
+        for op in rest.unloaded.iter().map(|&at| &ops[at]) {
             let wanted = targets.entry((op.target_type, op.target)).or_default();
             wanted.writes.insert((op.interaction, op.user));
         }
         let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
             ((target_type, target), self.load(target_type, target, wanted).await)
         });
-        let outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
-        for &at in open {
-            if let Some(Err(NotLoaded::Redis(error))) = outcomes.get(&(ops[at].target_type, ops[at].target)) {
-                answers[at] = Some(Err(error.clone()));
+        let mut outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
+        let mut away = BTreeSet::new();
+        outcomes.retain(|target, outcome| match outcome {
+            Err(NotLoaded::Redis(error)) => {
+                rest.why = error.to_string();
+                away.insert(*target);
+                false
             }
-        }
+            _ => true,
+        });
+        let gone = |at: &usize| away.contains(&(ops[*at].target_type, ops[*at].target));
+        let (degraded, unloaded): (Vec<usize>, Vec<usize>) = rest.unloaded.iter().copied().partition(gone);
+        rest.away.extend(degraded);
+        rest.away.sort_unstable();
+        rest.unloaded = unloaded;
         outcomes.values().all(Result::is_ok)
     }
 
-    /// Counts a viewer, at most once in the window of the counter. Answers whether it was counted, and the count.
+    /// Counts a viewer, at most once in the window of the counter. Answers whether it was counted, and the count. While
+    /// Redis is away nobody is counted.
     pub async fn view(
         &self,
         interaction: u16,
         target_type: u16,
         target: Id,
         viewer: &str,
-    ) -> Result<(bool, i64), LiveError> {
+    ) -> Result<(bool, Told), LiveError> {
         let kind = self.context.vocabulary.interaction_code(interaction).map(|i| i.kind);
         let Some(Kind::Counter { window }) = kind else {
             return Err(LiveError::Content(format!("interaction {interaction} is no counter")));
         };
+        let question = Question { interaction, target_type, target, user: None };
         for _ in 0..TRIES {
-            let (number, store) = self.store().await?;
+            if self.breaker.state() == BreakerState::Open {
+                return self.told_by_mysql(question, "Redis is away").await.map(|told| (false, told));
+            }
+            let (number, store) = match self.store().await {
+                Ok(found) => found,
+                Err(why) => return self.told_by_mysql(question, &why.to_string()).await.map(|told| (false, told)),
+            };
             let key = (interaction, target_type, target);
-            let answer = store.view(key, viewer, window, &self.clock, self.patience()).await;
-            match answer.map_err(|error| self.failed(number, &error))? {
-                Viewed::Seen(counted, count) => return Ok((counted, count)),
-                Viewed::Expired => {}
-                Viewed::NotLoaded => {
-                    let counts = [interaction].into();
-                    self.load(target_type, target, Wanted { counts, ..Wanted::default() }).await?;
+            let view = store.view(key, viewer, window, &self.clock, self.patience());
+            match self.answered(number, view).await {
+                Ok(Viewed::Seen(counted, count)) => {
+                    return Ok((counted, Told { count, active: None, source: Source::Redis }));
                 }
+                Ok(Viewed::Expired) => {}
+                Ok(Viewed::NotLoaded) => {
+                    let counts = [interaction].into();
+                    match self.load(target_type, target, Wanted { counts, ..Wanted::default() }).await {
+                        Err(NotLoaded::Redis(why)) => {
+                            return self.told_by_mysql(question, &why.to_string()).await.map(|told| (false, told));
+                        }
+                        loaded => loaded?,
+                    }
+                }
+                Err(Silent::Away(why)) => {
+                    return self.told_by_mysql(question, &why).await.map(|told| (false, told));
+                }
+                Err(Silent::Refused(error)) => return Err(error),
             }
         }
         Err(LiveError::unavailable("the target could not be kept loaded".to_owned()))

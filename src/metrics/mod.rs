@@ -5,6 +5,7 @@
 //! to Redis alone (the backlog) comes and goes: while Redis is down, nothing is said of it.
 
 mod backlog;
+mod breaker;
 mod cache;
 mod http;
 mod sync;
@@ -17,6 +18,7 @@ use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 
 pub use backlog::{BacklogMetrics, Waiting};
+pub use breaker::BreakerMetrics;
 pub use cache::CacheMetrics;
 pub use http::{Call, HttpMetrics};
 pub use sync::SyncMetrics;
@@ -36,6 +38,8 @@ pub struct Metrics {
     pub sync: SyncMetrics,
     /// Requests of the API.
     pub http: HttpMetrics,
+    /// The circuit breaker.
+    pub breaker: BreakerMetrics,
     /// What leaves Redis.
     pub cache: CacheMetrics,
     /// What waits in Redis.
@@ -53,6 +57,7 @@ impl Metrics {
             writes: WriteMetrics::register(&mut registry, vocabulary),
             sync: SyncMetrics::register(&mut registry),
             http: HttpMetrics::register(&mut registry, calls),
+            breaker: BreakerMetrics::register(&mut registry),
             cache: CacheMetrics::register(&mut registry),
             backlog: BacklogMetrics::register(&mut registry, vocabulary),
             registry: Arc::new(registry),
@@ -90,6 +95,8 @@ mod tests {
             "tallyd_sync_rows_total 0",
             "tallyd_sync_skipped_total 0",
             "tallyd_rejected_rows_total 0",
+            "tallyd_breaker_open 0",
+            "tallyd_degraded_writes_total 0",
             "tallyd_unloaded_targets_total 0",
             "tallyd_http_requests_total{method=\"GET\",route=\"/v1/x\",status=\"2xx\"} 0",
             "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"4xx\"} 0",

@@ -173,7 +173,7 @@ impl Conn {
 
     /// What `update_time` counts in, where that is more than a millisecond. Event times are cut to it before they are
     /// compared or stored: MySQL rounds and MariaDB cuts, and what is rounded up would be newer than what comes next.
-    fn time_unit_ms(&self) -> Option<i64> {
+    pub(super) fn time_unit_ms(&self) -> Option<i64> {
         let missing = (3 - self.time_digits?).try_into().ok().filter(|&digits: &u32| digits > 0)?;
         Some(10_i64.pow(missing))
     }

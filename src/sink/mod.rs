@@ -2,9 +2,11 @@
 //!
 //! Nothing here knows Redis.
 
+mod answer;
 mod commit;
 mod compare;
 mod count;
+mod degrade;
 mod error;
 mod facts;
 mod halves;
@@ -20,7 +22,9 @@ mod sizing;
 mod unload;
 mod upsert;
 
+pub use answer::Asked;
 pub use commit::{Committed, Writer};
+pub use degrade::Degraded;
 pub use error::SinkError;
 pub use facts::{PartitionRow, ServerFacts};
 pub use layout::Layout;

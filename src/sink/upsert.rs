@@ -11,7 +11,7 @@ use super::sizing::{pieces, rows_per_statement};
 use crate::model::{CountRow, RecordRow, Rejected};
 
 /// What a row needs at most in a statement: its placeholders in the text, or its values and their types.
-const ROW_BYTES: usize = 96;
+pub(super) const ROW_BYTES: usize = 96;
 /// `mark` and `detail` as they are stored, four bytes a character.
 const REJECTED_BYTES: usize = 4 * (MARK_CHARS + DETAIL_CHARS) + 128;
 const MARK_CHARS: usize = 255;
@@ -67,7 +67,7 @@ pub(super) enum Onto {
 
 type Statement = Query<'static, MySql, MySqlArguments>;
 
-fn time(ms: i64) -> DateTime<Utc> {
+pub(super) fn time(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(ms).unwrap_or_default()
 }
 
@@ -86,7 +86,7 @@ fn text(head: &str, row: &str, rows: usize, tail: &str) -> AssertSqlSafe<String>
 }
 
 impl Conn {
-    async fn write_rows<T>(
+    pub(super) async fn write_rows<T>(
         &mut self,
         rows: &[T],
         (head, row, tail): (&str, &str, &str),

@@ -77,6 +77,20 @@ impl EventClock {
         Some((after(seen.event_ms, seen.event_at), after(seen.redis_ms, seen.redis_at)))
     }
 
+    /// The earliest time for an event that Redis does not see: what Redis' clock says by now, as far as it was heard,
+    /// and not before any event that was given. Unix milliseconds; `None` before Redis was first heard.
+    #[must_use]
+    pub fn earliest_ms(&self) -> Option<i64> {
+        self.now().map(|(event_ms, redis_ms)| event_ms.max(redis_ms))
+    }
+
+    /// An event was given this time by somebody else than Redis.
+    pub fn gave(&self, event_ms: i64) {
+        if let Some((_, redis_ms)) = self.now() {
+            self.saw(redis_ms, event_ms);
+        }
+    }
+
     pub(super) fn saw(&self, redis_ms: i64, event_ms: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -124,11 +138,23 @@ impl Store {
         let (redis_ms, event_ms) =
             time().and_then(|redis_ms| Ok((redis_ms, time()?))).map_err(|e| self.failed(what)(e.into()))?;
         clock.saw(redis_ms, event_ms);
-        Ok((event_ms, answer.map(written).collect()))
+        let written: Vec<Written> = answer.map(written).collect();
+        // A server that is out of memory, say, is so for all of them.
+        match written
+            .iter()
+            .find(|written| matches!(written, Written::Failed(words) if StoreError::is_unwilling(words)))
+        {
+            Some(Written::Failed(cause)) => {
+                Err(StoreError::Unwilling { address: self.address.to_string(), what, cause: cause.clone() })
+            }
+            _ => Ok((event_ms, written)),
+        }
     }
 
-    /// The deadline of a call in Redis' time, and the greatest event time that may have been given; both Unix ms.
+    /// The deadline, in Redis' time, of a call that began now, and the greatest event time that may have been given; both
+    /// Unix ms.
     pub(super) async fn times(&self, clock: &EventClock, patience: Duration) -> Result<(i64, i64), StoreError> {
+        let began = Instant::now();
         if clock.now().is_none() {
             let mut connection = self.connection.clone();
             let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
@@ -136,7 +162,8 @@ impl Store {
             clock.saw(seconds * 1000 + micros / 1000, 0);
         }
         let (event_ms, redis_ms) = clock.now().unwrap_or_default();
-        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let patience_ms = patience.saturating_sub(began.elapsed()).as_millis();
+        let patience_ms = i64::try_from(patience_ms).unwrap_or(i64::MAX);
         Ok((redis_ms.saturating_add(patience_ms), event_ms))
     }
 }

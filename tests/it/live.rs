@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tallyd::config::Config;
-use tallyd::live::{Live, LiveError, Question, StateOp};
+use tallyd::live::{Live, Question, Source, StateOp, Told};
+use tallyd::metrics::BreakerMetrics;
 use tallyd::model::Id;
 use tallyd::sync::{Context, Extent, Outcome, Progress, Trigger, run};
 use tokio_util::sync::CancellationToken;
@@ -44,17 +45,21 @@ async fn liked(rig: &Rig, target: i64, users: i64) {
     rig.sql_exec(&format!("INSERT INTO interaction_count VALUES (1, {target}, 1, {users}, '2026-01-01')")).await;
 }
 
+fn seen((counted, told): (bool, Told)) -> (bool, i64) {
+    (counted, told.count)
+}
+
 async fn rig() -> (Rig, Arc<Context>, Live) {
     let rig = Rig::start("").await;
     rig.migrate().await;
     let context = context(&rig);
-    let live = Live::new(context.clone());
+    let live = Live::new(context.clone(), BreakerMetrics::default());
     (rig, context, live)
 }
 
 async fn count(live: &Live, target: i64) -> i64 {
     let counts = live.counts(1, id(target)).await.unwrap();
-    counts.iter().find(|(code, _)| *code == 1).unwrap().1
+    counts.0.iter().find(|(code, _)| *code == 1).unwrap().1
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,8 +72,8 @@ async fn an_empty_redis_before_a_full_mysql_never_counts_from_zero() {
         assert_eq!((answer.changed, answer.count), (true, Some(users + 1)));
         let again = live.set(like(target, 7, true)).await.unwrap();
         assert_eq!((again.changed, again.count), (false, Some(users + 1)), "user 7 had liked it long ago");
-        assert!(live.is_active(1, 1, id(target), id(7)).await.unwrap());
-        assert!(!live.is_active(1, 1, id(target), id(2_000_000)).await.unwrap());
+        assert!(live.is_active(1, 1, id(target), id(7)).await.unwrap().0);
+        assert!(!live.is_active(1, 1, id(target), id(2_000_000)).await.unwrap().0);
     }
     assert_eq!(sync(&context).await.outcome, Outcome::Done);
     let counts = rig.sql("SELECT target_id, count FROM interaction_count ORDER BY target_id").await;
@@ -88,8 +93,8 @@ async fn a_wiped_or_evicted_target_is_loaded_again_with_what_was_not_synced() {
     assert_eq!(sync(&context).await.outcome, Outcome::Done);
     let _: i64 = redis(&rig, &["DEL", "cnt:1:5", "like:1:5"]).await;
     assert_eq!(count(&live, 5).await, 100);
-    assert!(!live.is_active(1, 1, id(5), id(1)).await.unwrap());
-    assert!(live.is_active(1, 1, id(5), id(500)).await.unwrap());
+    assert!(!live.is_active(1, 1, id(5), id(1)).await.unwrap().0);
+    assert!(live.is_active(1, 1, id(5), id(500)).await.unwrap().0);
     let active: Vec<String> = redis(&rig, &["HVALS", "like:1:5"]).await;
     assert_eq!(active.iter().filter(|state| *state == "1").count(), 100);
 }
@@ -115,7 +120,7 @@ async fn many_likes_of_one_user_are_one_and_a_cancel_of_nothing_is_nothing() {
 async fn a_target_that_does_not_exist_is_remembered_for_a_while_until_the_first_write() {
     let (rig, _context, live) = rig().await;
     assert_eq!(count(&live, 77).await, 0);
-    assert!(!live.is_active(1, 1, id(77), id(1)).await.unwrap());
+    assert!(!live.is_active(1, 1, id(77), id(1)).await.unwrap().0);
     let ttl: i64 = redis(&rig, &["PTTL", "cnt:1:77"]).await;
     assert!((50_000..=90_000).contains(&ttl), "{ttl}");
     assert_eq!(redis::<i64>(&rig, &["EXISTS", "like:1:77"]).await, 0);
@@ -128,14 +133,14 @@ async fn a_target_that_does_not_exist_is_remembered_for_a_while_until_the_first_
 async fn a_viewer_counts_once_in_a_window_and_a_lost_counter_goes_on_from_mysql() {
     let (rig, context, live) = rig().await;
     rig.sql_exec("INSERT INTO interaction_count VALUES (1, 3, 4, 76, '2026-01-01')").await;
-    assert_eq!(live.view(4, 1, id(3), "anna").await.unwrap(), (true, 77));
-    assert_eq!(live.view(4, 1, id(3), "anna").await.unwrap(), (false, 77));
-    assert_eq!(live.view(4, 1, id(3), "bert").await.unwrap(), (true, 78));
-    assert_eq!(live.view(4, 1, id(4), "anna").await.unwrap(), (true, 1), "another target");
+    assert_eq!(seen(live.view(4, 1, id(3), "anna").await.unwrap()), (true, 77));
+    assert_eq!(seen(live.view(4, 1, id(3), "anna").await.unwrap()), (false, 77));
+    assert_eq!(seen(live.view(4, 1, id(3), "bert").await.unwrap()), (true, 78));
+    assert_eq!(seen(live.view(4, 1, id(4), "anna").await.unwrap()), (true, 1), "another target");
     assert_eq!(redis::<i64>(&rig, &["PTTL", "cnt:1:4"]).await, -1);
     assert_eq!(sync(&context).await.outcome, Outcome::Done);
     let _: i64 = redis(&rig, &["DEL", "cnt:1:3"]).await;
-    assert_eq!(live.view(4, 1, id(3), "carl").await.unwrap(), (true, 79));
+    assert_eq!(seen(live.view(4, 1, id(3), "carl").await.unwrap()), (true, 79));
     let rows = rig.sql("SELECT count FROM interaction_count WHERE target_id = 3").await;
     assert_eq!(rows, [[Some("78".to_owned())]]);
 }
@@ -161,7 +166,10 @@ async fn a_batch_answers_in_order_and_applies_in_order() {
         |target, user: Option<i64>| Question { interaction: 1, target_type: 1, target: id(target), user: user.map(id) };
     let asked = live.ask(&[question(1, Some(5)), question(1, None), question(99, Some(5)), question(2, None)]).await;
     let asked: Vec<_> = asked.into_iter().map(Result::unwrap).collect();
-    assert_eq!(asked, [(10, Some(true)), (10, None), (0, Some(false)), (1, None)]);
+    assert_eq!(
+        asked.iter().map(|told| (told.count, told.active)).collect::<Vec<_>>(),
+        [(10, Some(true)), (10, None), (0, Some(false)), (1, None)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,12 +179,12 @@ async fn a_write_that_timed_out_does_not_happen_later() {
     let rig = Rig::on(&redis, &db, "redis.timeout_ms = 100");
     rig.migrate().await;
     let context = context(&rig);
-    let live = Live::new(context.clone());
+    let live = Live::new(context.clone(), BreakerMetrics::default());
     assert_eq!(live.set(like(6, 1, true)).await.unwrap().count, Some(1));
     let mut connection = redis.connect().await;
     let () = redis::cmd("CLIENT").arg("PAUSE").arg(600).arg("WRITE").query_async(&mut connection).await.unwrap();
-    let late = live.set(like(6, 2, true)).await;
-    assert!(matches!(late, Err(LiveError::Unavailable { .. })), "{late:?}");
+    let late = live.set(like(6, 2, true)).await.unwrap();
+    assert_eq!((late.changed, late.source), (true, Source::Mysql));
     let () = redis::cmd("CLIENT").arg("UNPAUSE").query_async(&mut connection).await.unwrap();
     let state: Option<String> = redis::cmd("HGET").arg("like:1:6").arg(2).query_async(&mut connection).await.unwrap();
     assert_eq!(state, None, "the deadline had passed when it ran");

@@ -27,6 +27,7 @@ mod closed;
 mod cold;
 mod crash;
 mod deadlock;
+mod degraded;
 mod early_flush;
 mod likes;
 mod live;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use redis::FromRedisValue;
 use tallyd::config::Config;
-use tallyd::live::{Answer, Live, LiveError, Question, StateOp};
+use tallyd::live::{Answer, Live, LiveError, Question, Source, StateOp, Told};
+use tallyd::metrics::BreakerMetrics;
 use tallyd::model::Id;
 use tallyd::sync::{Context, Extent, Outcome, Progress, Trigger, run};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +50,7 @@ impl Scene {
         rig.migrate().await;
         let text = std::fs::read_to_string(rig.config()).unwrap();
         let context = Arc::new(Context::new(Config::parse(&text, [], &rig.config()).unwrap()));
-        Self { live: Live::new(context.clone()), rig, context }
+        Self { live: Live::new(context.clone(), BreakerMetrics::default()), rig, context }
     }
 
     /// One Redis command, its words separated by spaces.
@@ -78,9 +79,18 @@ impl Scene {
         self.live.set(op).await.unwrap()
     }
 
-    async fn try_count(&self, target: i64) -> Result<i64, LiveError> {
-        let question = Question { interaction: 1, target_type: 1, target: id(target), user: None };
-        self.live.ask(&[question]).await.pop().unwrap().map(|(count, _)| count)
+    async fn ask(&self, target: i64, user: Option<i64>) -> Result<Told, LiveError> {
+        let question = Question { interaction: 1, target_type: 1, target: id(target), user: user.map(id) };
+        self.live.ask(&[question]).await.pop().unwrap()
+    }
+
+    /// The count as Redis knows it; else what was told instead.
+    async fn try_count(&self, target: i64) -> Result<i64, String> {
+        match self.ask(target, None).await {
+            Ok(Told { count, source: Source::Redis, .. }) => Ok(count),
+            Ok(Told { count, source: Source::Mysql, .. }) => Err(format!("MySQL says {count}")),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     async fn count(&self, target: i64) -> i64 {
@@ -88,7 +98,7 @@ impl Scene {
     }
 
     async fn is_active(&self, target: i64, user: i64) -> bool {
-        self.live.is_active(1, 1, id(target), id(user)).await.unwrap()
+        self.live.is_active(1, 1, id(target), id(user)).await.unwrap().0
     }
 
     async fn sync(&self) {

@@ -82,7 +82,7 @@ async fn it_warms_again_after_a_restore_and_never_when_told_not_to() {
     let _: String = scene.redis("FLUSHALL").await;
     restored.notify_one();
     eventually(SOON, loaded, "a load after a restore").await;
-    assert_eq!(scene.live.counts(1, id(1)).await.unwrap()[0], (1, 3));
+    assert_eq!(scene.live.counts(1, id(1)).await.unwrap().0[0], (1, 3));
     stop.cancel();
     tokio::time::timeout(SOON, warming).await.unwrap().unwrap();
 

@@ -1,0 +1,148 @@
+//! The way around Redis: writes into MySQL and its journal, answers from its rows.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+
+use super::{Answer, Live, LiveError, Question, RETRY_AFTER, Source, StateOp, Told};
+use crate::model::{Partition, RecordRow};
+use crate::sink::{Asked, Degraded, SinkError};
+
+/// Somebody waits for the answer: MySQL is not waited for as long as a run would.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Writes in one transaction: more would keep rows locked for long.
+const WRITES: usize = 100;
+
+/// How much may go to MySQL instead of Redis, a second. Writes and reads have a measure each, so that no storm of page
+/// views keeps likes out.
+pub(super) struct Limits {
+    writes: DefaultDirectRateLimiter,
+    reads: DefaultDirectRateLimiter,
+}
+
+impl Limits {
+    /// Each `max_qps`.
+    pub(super) fn new(max_qps: u32) -> Self {
+        let quota = Quota::per_second(NonZeroU32::new(max_qps).unwrap_or(NonZeroU32::MIN));
+        Self { writes: RateLimiter::direct(quota), reads: RateLimiter::direct(quota) }
+    }
+}
+
+impl Live {
+    /// Sets the states at `places` in MySQL, because Redis is away for the reason of `why`. When this answers Ok, the
+    /// write is in MySQL with its journal row.
+    pub(super) async fn degrade(
+        &self,
+        ops: &[StateOp],
+        places: &[usize],
+        why: &str,
+        answers: &mut [Option<Result<Answer, LiveError>>],
+    ) {
+        let shards = self.context.config.redis.shards;
+        let mut partitions: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
+        for &at in places {
+            if self.limits.writes.check().is_err() {
+                answers[at] = Some(Err(self.limited("writes")));
+                continue;
+            }
+            partitions.entry(Partition::of(ops[at].target_type, ops[at].target, shards)).or_default().push(at);
+        }
+        for (partition, places) in partitions {
+            for places in places.chunks(WRITES) {
+                let batch: Vec<StateOp> = places.iter().map(|&at| ops[at]).collect();
+                match self.degrade_batch(partition, &batch).await {
+                    Ok(degraded) => {
+                        self.breaker.accepted(degraded.len() as u64);
+                        for (&at, Degraded { changed, count, event_ms }) in places.iter().zip(degraded) {
+                            self.clock.gave(event_ms);
+                            let (active, count) = (ops[at].active, Some(count));
+                            answers[at] = Some(Ok(Answer { changed, active, count, source: Source::Mysql }));
+                        }
+                    }
+                    Err(error) => {
+                        let error = LiveError::unavailable(format!("{why}; {error}"));
+                        for &at in places {
+                            answers[at] = Some(Err(error.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn degrade_batch(&self, partition: Partition, batch: &[StateOp]) -> Result<Vec<Degraded>, SinkError> {
+        // Before the first of them may be in the journal.
+        self.breaker.degrading(batch.iter().map(|op| (op.target_type, op.target)));
+        let row = |op: &StateOp| {
+            let StateOp { interaction, target_type: _, target, user, active } = *op;
+            RecordRow { target, interaction, user, active, at_ms: 0 }
+        };
+        let rows = batch.iter().map(row).collect();
+        let work = async {
+            let mut borrowed = self.sessions.borrow().await?;
+            let outcome = borrowed.session.degrade(partition, rows, self.clock.earliest_ms()).await;
+            borrowed.give_back();
+            outcome
+        };
+        self.in_time(work).await
+    }
+
+    /// Answers from MySQL, in order; they may lag behind by what is not synced yet.
+    pub(super) async fn from_mysql(&self, questions: &[Question], why: &str) -> Vec<Result<Told, LiveError>> {
+        let mut answers: Vec<Option<Result<Told, LiveError>>> = vec![None; questions.len()];
+        let allowed = |at: &usize| self.limits.reads.check().is_ok() && *at < questions.len();
+        let places: Vec<usize> = (0..questions.len()).filter(allowed).collect();
+        let asked: Vec<Asked> = places
+            .iter()
+            .map(|&at| {
+                let Question { interaction, target_type, target, user } = questions[at];
+                (interaction, target_type, target, user)
+            })
+            .collect();
+        if !asked.is_empty() {
+            let work = async {
+                let mut borrowed = self.sessions.borrow().await?;
+                let outcome = borrowed.session.answer(asked).await;
+                borrowed.give_back();
+                outcome
+            };
+            match self.in_time(work).await {
+                Ok(found) => {
+                    for (&at, (count, active)) in places.iter().zip(found) {
+                        answers[at] = Some(Ok(Told { count, active, source: Source::Mysql }));
+                    }
+                }
+                Err(error) => {
+                    let error = LiveError::unavailable(format!("{why}; {error}"));
+                    for &at in &places {
+                        answers[at] = Some(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(self.limited("reads")))).collect()
+    }
+
+    /// One answer of [`Live::from_mysql`].
+    pub(super) async fn told_by_mysql(&self, question: Question, why: &str) -> Result<Told, LiveError> {
+        let answer = self.from_mysql(&[question], why).await.pop();
+        answer.unwrap_or_else(|| Err(LiveError::unavailable(why.to_owned())))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, SinkError>>) -> Result<T, SinkError> {
+        let limit = PATIENCE.min(self.context.config.mysql.timeout);
+        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            let address = self.context.config.mysql.address();
+            Err(SinkError::Unreachable { address, cause: format!("no answer within {} ms", limit.as_millis()) })
+        })
+    }
+
+    fn limited(&self, what: &str) -> LiveError {
+        let most = self.context.config.degraded.max_qps;
+        let reason =
+            format!("Redis is away, and MySQL takes at most {most} {what} a second in its place (degraded.max_qps)");
+        LiveError::Limited { reason, retry_after: RETRY_AFTER }
+    }
+}
