@@ -86,7 +86,7 @@ impl Live {
             borrowed.give_back();
             outcome
         };
-        self.in_time(work).await
+        self.in_time(Box::pin(work)).await
     }
 
     /// Answers from MySQL, in order; they may lag behind by what is not synced yet.
@@ -108,7 +108,7 @@ impl Live {
                 borrowed.give_back();
                 outcome
             };
-            match self.in_time(work).await {
+            match self.in_time(Box::pin(work)).await {
                 Ok(found) => {
                     for (&at, (count, active)) in places.iter().zip(found) {
                         answers[at] = Some(Ok(Told { count, active, source: Source::Mysql }));

@@ -119,7 +119,7 @@ impl Live {
                 Loading::Loaded => return Ok(Loaded::Already),
                 Loading::Yours(mut loader) => {
                     let filled = match self.may_fill(&mut place) {
-                        Ok(()) => self.fill(number, &mut loader, target, &flight.all(wanted)).await,
+                        Ok(()) => Box::pin(self.fill(number, &mut loader, target, &flight.all(wanted))).await,
                         Err(reason) => Err(reason),
                     };
                     // After an end the lock is gone already; the error to tell is that of the load.
