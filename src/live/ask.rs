@@ -8,7 +8,7 @@ use futures::StreamExt;
 use super::load::NotLoaded;
 use super::{Live, LiveError, Question, Silent, Source, Told, UserPage, UserTarget};
 use crate::model::Id;
-use crate::store::Wanted;
+use crate::store::{Known, Wanted};
 
 /// How often a question is asked: once, and again after loads.
 const TRIES: usize = 4;
@@ -57,19 +57,21 @@ impl Live {
             if open.is_empty() {
                 break;
             }
-            self.ask_open(questions, &open, &mut answers).await;
-            self.load_open(questions, &open, &mut answers).await;
+            let known = self.ask_open(questions, &open, &mut answers).await;
+            self.load_open(questions, &known, &mut answers).await;
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(tired)).collect()
     }
 
-    async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
+    /// Asks Redis. What it knows of those questions that it cannot answer, by place.
+    async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) -> BTreeMap<usize, Known> {
         let stale = |at: &usize| self.breaker.reads_mysql(questions[*at].target_type, questions[*at].target);
         let (stale, open): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(stale);
         self.ask_mysql(questions, &stale, "Redis is away", answers).await;
+        let mut unanswered = BTreeMap::new();
         if open.is_empty() {
-            return;
+            return unanswered;
         }
         let asked: Vec<_> = open
             .iter()
@@ -85,13 +87,15 @@ impl Live {
         match found {
             Ok(found) => {
                 for (&at, known) in open.iter().zip(found) {
-                    answers[at] = match known {
-                        Ok(known) => known
-                            .count
-                            .filter(|_| questions[at].user.is_none() || known.active.is_some())
-                            .map(|count| Ok(Told { count, active: known.active, source: Source::Redis })),
-                        Err(detail) => Some(Err(LiveError::Content(detail))),
-                    };
+                    match known {
+                        Ok(Known { count: Some(count), active })
+                            if questions[at].user.is_none() || active.is_some() =>
+                        {
+                            answers[at] = Some(Ok(Told { count, active, source: Source::Redis }));
+                        }
+                        Ok(known) => drop(unanswered.insert(at, known)),
+                        Err(detail) => answers[at] = Some(Err(LiveError::Content(detail))),
+                    }
                 }
             }
             Err(Silent::Away(why)) => self.ask_mysql(questions, &open, &why, answers).await,
@@ -101,6 +105,7 @@ impl Live {
                 }
             }
         }
+        unanswered
     }
 
     /// Has MySQL answer the questions at `places`.
@@ -111,30 +116,40 @@ impl Live {
         }
     }
 
-    /// Loads what is not answered. Where that is not to be had soon, MySQL answers.
-    async fn load_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) {
-        let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
-        for question in open.iter().filter(|&&at| answers[at].is_none()).map(|&at| &questions[at]) {
-            let wanted = targets.entry((question.target_type, question.target)).or_default();
-            wanted.counts.insert(question.interaction);
-            wanted.states.extend(question.user.map(|user| (question.interaction, user)));
+    /// Loads what is not answered. What cannot be loaded soon is answered from MySQL, but for what Redis knows of it.
+    async fn load_open(&self, questions: &[Question], known: &BTreeMap<usize, Known>, answers: &mut Answers) {
+        let mut targets = BTreeMap::<(u16, Id), (Wanted, Vec<usize>)>::new();
+        for &at in known.keys() {
+            let Question { interaction, target_type, target, user } = questions[at];
+            let (wanted, places) = targets.entry((target_type, target)).or_default();
+            wanted.counts.insert(interaction);
+            wanted.states.extend(user.map(|user| (interaction, user)));
+            places.push(at);
         }
-        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
-            (target_type, target, self.load(target_type, target, wanted).await)
+        let loads = futures::stream::iter(targets).map(|((target_type, target), (wanted, places))| async move {
+            (places, self.load(target_type, target, wanted).await)
         });
-        let outcomes: Vec<(u16, Id, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
-        for (target_type, target, outcome) in outcomes {
-            let Err(reason) = outcome else { continue };
-            let same = |at: &usize| (questions[*at].target_type, questions[*at].target) == (target_type, target);
-            let places: Vec<usize> = open.iter().copied().filter(same).filter(|&at| answers[at].is_none()).collect();
-            match reason {
-                NotLoaded::Busy(why) => self.ask_mysql(questions, &places, &why.to_string(), answers).await,
-                NotLoaded::Redis(Silent::Away(why)) => self.ask_mysql(questions, &places, &why, answers).await,
-                NotLoaded::Redis(Silent::Refused(error)) | NotLoaded::Mysql(error) => {
+        let outcomes: Vec<(Vec<usize>, Result<(), NotLoaded>)> = loads.buffer_unordered(LOADS).collect().await;
+        let (mut late, mut why) = (Vec::new(), String::new());
+        for (places, outcome) in outcomes {
+            match outcome {
+                Ok(()) => {}
+                Err(NotLoaded::Redis(error) | NotLoaded::Busy(error)) => {
+                    late.extend(places);
+                    why = error.to_string();
+                }
+                Err(NotLoaded::Mysql(error)) => {
                     for at in places {
                         answers[at] = Some(Err(error.clone()));
                     }
                 }
+            }
+        }
+        self.ask_mysql(questions, &late, &why, answers).await;
+        for at in late {
+            if let (Some(Ok(told)), Some(known)) = (&mut answers[at], known.get(&at)) {
+                told.count = known.count.unwrap_or(told.count);
+                told.active = known.active.or(told.active);
             }
         }
     }

@@ -85,7 +85,7 @@ impl Live {
                 borrowed.give_back();
                 outcome
             };
-            match in_time(&self.context, work).await {
+            match in_time(&self.context, Box::pin(work)).await {
                 Ok(found) => {
                     for (&at, (count, active)) in places.iter().zip(found) {
                         answers[at] = Some(Ok(Told { count, active, source: Source::Mysql }));

@@ -22,7 +22,7 @@ const AWAY: Duration = Duration::from_secs(1);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NotLoaded {
     /// Redis is away.
-    Redis(Silent),
+    Redis(LiveError),
     /// MySQL cannot be reached, or refuses to be read.
     Mysql(LiveError),
     /// A key of the target has a wrong type. Or for longer than briefly: a restore, a run that has the target in hand, somebody else's load, or no room. Or a count
@@ -32,10 +32,8 @@ pub(super) enum NotLoaded {
 
 impl From<NotLoaded> for LiveError {
     fn from(reason: NotLoaded) -> Self {
-        match reason {
-            NotLoaded::Redis(silent) => silent.into(),
-            NotLoaded::Mysql(error) | NotLoaded::Busy(error) => error,
-        }
+        let (NotLoaded::Redis(error) | NotLoaded::Mysql(error) | NotLoaded::Busy(error)) = reason;
+        error
     }
 }
 
@@ -115,13 +113,13 @@ impl Live {
         let (brief, long) = (self.patience() * 2, self.context.config.mysql.timeout);
         let mut place = None;
         loop {
-            let (number, store) = self.store().await.map_err(NotLoaded::Redis)?;
+            let (number, store) = self.store().await.map_err(|silent| NotLoaded::Redis(silent.into()))?;
             let loading = store.begin_load(target.0, target.1, wanted).await;
             let (why, patience) = match loading.map_err(|error| self.not_loaded(number, &error))? {
                 Loading::Loaded => return Ok(Loaded::Already),
                 Loading::Yours(mut loader) => {
                     let filled = match self.may_fill(&mut place) {
-                        Ok(()) => self.fill(number, &mut loader, target, &flight.all(wanted)).await,
+                        Ok(()) => Box::pin(self.fill(number, &mut loader, target, &flight.all(wanted))).await,
                         Err(reason) => Err(reason),
                     };
                     // After an end the lock is gone already; the error to tell is that of the load.
@@ -153,7 +151,7 @@ impl Live {
     pub(super) fn not_loaded(&self, number: u64, error: &StoreError) -> NotLoaded {
         match self.failed(number, error) {
             Silent::Refused(told) => NotLoaded::Busy(told),
-            away @ Silent::Away(_) => NotLoaded::Redis(away),
+            away @ Silent::Away(_) => NotLoaded::Redis(away.into()),
         }
     }
 

@@ -41,7 +41,7 @@ impl Live {
         let partitions = self.context.partitions();
         let mut cursor = 0;
         while !stop.is_cancelled() {
-            let (number, store) = self.store().await?;
+            let (number, store) = self.link.store().await.map_err(LiveError::unavailable)?;
             let page = store.scan_counted(&partitions, cursor).await;
             let (next, found) = page.map_err(|error| self.failed(number, &error))?;
             for (partition, targets) in found {

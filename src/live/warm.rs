@@ -82,8 +82,9 @@ impl Live {
     async fn connected(&self) -> Result<(), LiveError> {
         let begun = Instant::now();
         loop {
-            match self.store().await {
-                Err(error) if begun.elapsed() >= CONNECT => return Err(error.into()),
+            // Not a request: the breaker is not told.
+            match self.link.store().await {
+                Err(error) if begun.elapsed() >= CONNECT => return Err(LiveError::unavailable(error)),
                 Err(_) => tokio::time::sleep(LOOK).await,
                 Ok(_) => return Ok(()),
             }

@@ -1,6 +1,6 @@
 //! Recording states and viewers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -47,15 +47,15 @@ impl Live {
                 unloaded = Unloaded::Accept;
             }
             let mut rest = self.try_all(ops, &open, unloaded, &mut answers).await;
-            if !self.load_all(ops, &mut rest, &mut answers).await {
+            if !self.load_all(ops, &mut rest).await {
                 // Neither MySQL nor room for loads is needed for a write.
                 unloaded = Unloaded::Accept;
             }
             self.degrade(ops, &rest.away, &rest.why, &mut answers).await;
-            open = rest.unloaded.into_iter().filter(|&at| answers[at].is_none()).collect();
-            if open.is_empty() {
+            if rest.unloaded.is_empty() {
                 break;
             }
+            open = rest.unloaded;
         }
         let tired = || Err(LiveError::unavailable("the target could not be kept loaded".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(tired)).collect()
@@ -128,13 +128,9 @@ impl Live {
         rest
     }
 
-    /// Loads what the unloaded operations of `rest` need; they are away when Redis is. Whether all was loaded.
-    async fn load_all(
-        &self,
-        ops: &[StateOp],
-        rest: &mut Rest,
-        answers: &mut [Option<Result<Answer, LiveError>>],
-    ) -> bool {
+    /// Loads what the operations need whose targets are not loaded. Those for whom Redis was away turn to MySQL, too.
+    /// Whether all the others may be tried again as they were.
+    async fn load_all(&self, ops: &[StateOp], rest: &mut Rest) -> bool {
         let mut targets = BTreeMap::<(u16, Id), Wanted>::new();
         for op in rest.unloaded.iter().map(|&at| &ops[at]) {
             let wanted = targets.entry((op.target_type, op.target)).or_default();
@@ -143,18 +139,21 @@ impl Live {
         let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
             ((target_type, target), self.load(target_type, target, wanted).await)
         });
-        let outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
-        for at in std::mem::take(&mut rest.unloaded) {
-            match outcomes.get(&(ops[at].target_type, ops[at].target)) {
-                Some(Err(NotLoaded::Redis(Silent::Away(why)))) => {
-                    rest.why.clone_from(why);
-                    rest.away.push(at);
-                }
-                Some(Err(NotLoaded::Redis(Silent::Refused(error)))) => answers[at] = Some(Err(error.clone())),
-                _ => rest.unloaded.push(at),
+        let mut outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
+        let mut away = BTreeSet::new();
+        outcomes.retain(|target, outcome| match outcome {
+            Err(NotLoaded::Redis(error)) => {
+                rest.why = error.to_string();
+                away.insert(*target);
+                false
             }
-        }
+            _ => true,
+        });
+        let gone = |at: &usize| away.contains(&(ops[*at].target_type, ops[*at].target));
+        let (degraded, unloaded): (Vec<usize>, Vec<usize>) = rest.unloaded.iter().copied().partition(gone);
+        rest.away.extend(degraded);
         rest.away.sort_unstable();
+        rest.unloaded = unloaded;
         outcomes.values().all(Result::is_ok)
     }
 
@@ -203,7 +202,7 @@ impl Live {
                 let wanted = Wanted { counts: [interaction].into(), ..Wanted::default() };
                 match self.load(target_type, target, wanted).await {
                     Ok(()) => Ok(None),
-                    Err(NotLoaded::Redis(silent)) => Err(silent),
+                    Err(NotLoaded::Redis(error)) => Err(Silent::Away(error.to_string())),
                     Err(NotLoaded::Mysql(error) | NotLoaded::Busy(error)) => Err(Silent::Refused(error)),
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::StreamExt;
-use tallyd::live::{Live, Question};
+use tallyd::live::{LiveError, Question, Source, Told};
 
 use super::{Scene, id};
 use crate::support::{PrivateMysql, Redis, Rig};
@@ -11,6 +11,12 @@ use crate::support::{PrivateMysql, Redis, Rig};
 async fn number(scene: &Scene, query: &str) -> i64 {
     let rows = scene.sql(query).await;
     rows[0].last().unwrap().as_deref().unwrap().parse().unwrap()
+}
+
+fn told(mut answers: Vec<Result<Told, LiveError>>) -> (i64, Option<bool>) {
+    let Told { count, active, source } = answers.pop().unwrap().unwrap();
+    assert_eq!(source, Source::Redis);
+    (count, active)
 }
 
 /// Statements of loads so far.
@@ -32,7 +38,7 @@ async fn two_hundred_clients_of_a_cold_target_cost_one_load() {
         let asked = (1..=200).map(|user| {
             let live = scene.live.clone();
             let question = Question { interaction: 1, target_type: 1, target: id(target), user: Some(id(user)) };
-            tokio::spawn(async move { told(&live, question).await })
+            tokio::spawn(async move { told(live.ask(&[question]).await) })
         });
         futures::future::join_all(asked).await.into_iter().map(Result::unwrap).collect::<BTreeSet<_>>()
     };
@@ -45,11 +51,6 @@ async fn two_hundred_clients_of_a_cold_target_cost_one_load() {
     assert_eq!(ask(2).await, [(300, Some(true))].into());
     let statements = loads(&scene).await - before;
     assert!(statements < 60, "{statements} statements for 200 users");
-}
-
-async fn told(live: &Live, question: Question) -> (i64, Option<bool>) {
-    let told = live.ask(&[question]).await.pop().unwrap().unwrap();
-    (told.count, told.active)
 }
 
 /// `TALLYD_TEST_MADE_UP_IDS=50000` for a trial of its own.
@@ -66,7 +67,7 @@ async fn made_up_ids_reach_mysql_once() {
             let live = scene.live.clone();
             let user = (target % 2 == 0).then(|| id(7));
             let question = Question { interaction: 1, target_type: 1, target: id(target), user };
-            async move { told(&live, question).await }
+            async move { told(live.ask(&[question]).await) }
         });
         let answers: BTreeSet<_> = looks.buffer_unordered(64).collect().await;
         assert_eq!(answers, [(0, None), (0, Some(false))].into());

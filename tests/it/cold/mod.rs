@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redis::FromRedisValue;
 use tallyd::config::Config;
-use tallyd::live::{Answer, Live, LiveError, Question, Source, StateOp};
+use tallyd::live::{Answer, Live, LiveError, Question, Source, StateOp, Told};
 use tallyd::metrics::BreakerMetrics;
 use tallyd::model::Id;
 use tallyd::sync::{Context, Extent, Outcome, Progress, Trigger, run};
@@ -79,17 +79,18 @@ impl Scene {
         self.live.set(op).await.unwrap()
     }
 
-    async fn try_told(&self, target: i64) -> Result<(i64, Source), LiveError> {
-        let question = Question { interaction: 1, target_type: 1, target: id(target), user: None };
-        self.live.ask(&[question]).await.pop().unwrap().map(|told| (told.count, told.source))
+    async fn ask(&self, target: i64, user: Option<i64>) -> Result<Told, LiveError> {
+        let question = Question { interaction: 1, target_type: 1, target: id(target), user: user.map(id) };
+        self.live.ask(&[question]).await.pop().unwrap()
     }
 
-    async fn told(&self, target: i64) -> (i64, Source) {
-        self.try_told(target).await.unwrap()
-    }
-
-    async fn try_count(&self, target: i64) -> Result<i64, LiveError> {
-        self.try_told(target).await.map(|(count, _)| count)
+    /// The count as Redis knows it; else what was told instead.
+    async fn try_count(&self, target: i64) -> Result<i64, String> {
+        match self.ask(target, None).await {
+            Ok(Told { count, source: Source::Redis, .. }) => Ok(count),
+            Ok(Told { count, source: Source::Mysql, .. }) => Err(format!("MySQL says {count}")),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     async fn count(&self, target: i64) -> i64 {
