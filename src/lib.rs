@@ -22,7 +22,7 @@
 //!
 //! 1. **Lease.** `sync_partition` in MySQL: a token one greater than the last owner's, by MySQL's clock.
 //! 2. **Check.** One script compares `ckpt` with MySQL's checkpoint. Below it, or missing: Redis lost something that
-//!    MySQL holds, and the partition is refused. Else `ckpt` becomes `<own token>.0`.
+//!    MySQL holds, and the partition is restored first. Then `ckpt` becomes `<own token>.0`.
 //! 3. **Claim.** One script renames the marks out of the writers' way; what a crashed run left comes first.
 //! 4. **Read.** Changes in slabs, put in the key order of the table, cut into chunks; the states and counts of a chunk
 //!    and a step of `ckpt` are one MULTI. A dirty target without a change is scanned whole, page by page.
@@ -30,6 +30,23 @@
 //!    checkpoint, which requires the lease.
 //! 6. **Ack.** One script takes away the marks of a committed chunk, in the order in which chunks were read.
 //! 7. **Verify.** Each acked target once: a count that disagrees with its complete states is set right and reported.
+//!
+//! **Replay.** After the check, between slabs and at the end, the holder puts the states of degraded writes back into
+//! Redis until their journal is empty: the record row as it is now, unless a pending change is newer. The last script of
+//! a batch steps `ckpt`; then one transaction takes the rows out of the journal and stores the checkpoint.
+//!
+//! # Restoring
+//!
+//! A pending or in-flight change that is newer than its record row stays, with its state; a counter with a change takes
+//! the larger value; every other field is dropped, with its mark, and so are counts, completeness and loaders' locks.
+//! Loading takes them from MySQL when they are asked for. Writers go on meanwhile: every script decides by what Redis
+//! holds at that moment. Changes are decided about first, with their rows at hand; from then on a state without a change
+//! is of the past, and a target that is not dirty has none, so that its hash is dropped in one command. Every script
+//! compares `restoring` with what this holder set last, and advances it: a second loss, a second holder or a crash leads
+//! to a restore from the beginning. What other programs marked by `dirty` alone, and had not been synced, goes, too: it
+//! has no event time by which it could be told from the past.
+//!
+//! A loss in the middle of a run fences it. If its lease is still its own, it begins again under a new one, twice at most.
 //!
 //! # Loading
 //!
@@ -54,6 +71,14 @@
 //! - A token in Redis that is newer than a lease which is still ours cannot be another owner's: then MySQL is older
 //!   than it was (a restored backup), and the partition is refused with these words. The token is taken back then: it
 //!   was never used, and by counting its refusals MySQL would overtake Redis.
+//! - A restore takes `ckpt` away at its beginning, and requires its absence, where the protocol leaves it as it was found:
+//!   a holder of old, who has lost his lease and does not know it, may find in a Redis of the past the very value that he
+//!   set last, and claim the marks out of the restore's sight (an exhaustive search of the protocol's states found this
+//!   as soon as the restore took more than one step). Absence proves the loss as well.
+//! - The marks of a restored partition are folded: what was in flight joins the other changes, under the newer time, and
+//!   only targets with a change that stays are dirty afterwards.
+//! - Where a column of times lacks fractions of a second, a row stands for its whole second: no change of that second is
+//!   newer than it.
 //! - A scanned state that differs from a later row leaves the row, as the protocol says, and is reported as drift: a
 //!   writer's clock was ahead, or the table's times are not UTC.
 //! - Transactions read what is committed (`READ COMMITTED`) and lock a count row before they count its records:
