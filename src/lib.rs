@@ -24,8 +24,7 @@
 //!
 //! 1. **Lease.** `sync_partition` in MySQL: a token one greater than the last owner's, by MySQL's clock.
 //! 2. **Check.** One script compares `ckpt` with MySQL's checkpoint. Below it, or missing: Redis lost something that
-//!    MySQL holds, and the partition is restored first. Else `ckpt` becomes `<own token>.0`. Then the degraded journal is
-//!    replayed, here and between slabs.
+//!    MySQL holds, and the partition is restored first. Then `ckpt` becomes `<own token>.0`.
 //! 3. **Claim.** One script renames the marks out of the writers' way; what a crashed run left comes first.
 //! 4. **Read.** Changes in slabs, put in the key order of the table, cut into chunks; the states and counts of a chunk
 //!    and a step of `ckpt` are one MULTI. A dirty target without a change is scanned whole, page by page.
@@ -34,14 +33,22 @@
 //! 6. **Ack.** One script takes away the marks of a committed chunk, in the order in which chunks were read.
 //! 7. **Verify.** Each acked target once: a count that disagrees with its complete states is set right and reported.
 //!
-//! # Restore
+//! **Replay.** After the check, between slabs and at the end, the holder puts the states of degraded writes back into
+//! Redis until their journal is empty: the record row as it is now, unless a pending change is newer. The last script of
+//! a batch steps `ckpt`; then one transaction takes the rows out of the journal and stores the checkpoint.
 //!
-//! A partition of a Redis that lost something is emptied down to what MySQL does not have: a state field stays whose mark,
-//! pending or in flight, is newer than its record row; every other field goes with its mark, and so do counts, what hashes
-//! say of themselves, and loaders' locks. A counter with a mark takes the larger value. What went is loaded again when it is
-//! asked for. Every batch requires `ckpt` as the check found it and moves `restoring:…` by one; the last one sets `ckpt`.
-//! Writers go on meanwhile: a script decides by the marks that Redis holds at that moment. A script that finds another
-//! `ckpt` in the middle of a run, while the lease is still ours, means the same: the partition is taken anew, and restored.
+//! # Restoring
+//!
+//! A pending or in-flight change that is newer than its record row stays, with its state; a counter with a change takes
+//! the larger value; every other field is dropped, with its mark, and so are counts, completeness and loaders' locks.
+//! Loading takes them from MySQL when they are asked for. Writers go on meanwhile: every script decides by what Redis
+//! holds at that moment. Changes are decided about first, with their rows at hand; from then on a state without a change
+//! is of the past, and a target that is not dirty has none, so that its hash is dropped in one command. Every script
+//! compares `restoring` with what this holder set last, and advances it: a second loss, a second holder or a crash leads
+//! to a restore from the beginning. What other programs marked by `dirty` alone, and had not been synced, goes, too: it
+//! has no event time by which it could be told from the past.
+//!
+//! A loss in the middle of a run fences it. If its lease is still its own, it begins again under a new one, twice at most.
 //!
 //! # While Redis is away
 //!
@@ -53,8 +60,6 @@
 //! - The script of a write carries a deadline in Redis' time that is not after the moment at which its caller gives up, so
 //!   that a write which went another way does not happen later. One that happened while its answer was lost is harmless:
 //!   both ways set the same state.
-//! - The lease holder replays: it reads the *row* of a journaled state, puts it into Redis unless Redis has a newer change,
-//!   and marks it in any case, with the row's time; then the journal rows go in the transaction that stores the step.
 //! - A probe that succeeds lets *writes* go to Redis again, or the journal would never end; *reads* stay with MySQL until it
 //!   is empty. While the breaker is closed, a target of which a single write was degraded is read from MySQL until that is
 //!   replayed. What MySQL answers in the place of Redis may lag by what is not synced, and says so (`Tallyd-Source`).
@@ -112,6 +117,14 @@
 //! - A token in Redis that is newer than a lease which is still ours cannot be another owner's: then MySQL is older
 //!   than it was (a restored backup), and the partition is refused with these words. The token is taken back then: it
 //!   was never used, and by counting its refusals MySQL would overtake Redis.
+//! - A restore takes `ckpt` away at its beginning, and requires its absence, where the protocol leaves it as it was found:
+//!   a holder of old, who has lost his lease and does not know it, may find in a Redis of the past the very value that he
+//!   set last, and claim the marks out of the restore's sight (an exhaustive search of the protocol's states found this
+//!   as soon as the restore took more than one step). Absence proves the loss as well.
+//! - The marks of a restored partition are folded: what was in flight joins the other changes, under the newer time, and
+//!   only targets with a change that stays are dirty afterwards.
+//! - Where a column of times lacks fractions of a second, a row stands for its whole second: no change of that second is
+//!   newer than it.
 //! - A scanned state that differs from a later row leaves the row, as the protocol says, and is reported as drift: a
 //!   writer's clock was ahead, or the table's times are not UTC.
 //! - Transactions read what is committed (`READ COMMITTED`) and lock a count row before they count its records:

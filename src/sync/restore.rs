@@ -10,10 +10,10 @@ use crate::model::{Change, Id};
 use crate::sink::{Lease, Session, Sink};
 use crate::store::{Holder, Loss, Marks, Restorer, Store};
 
-/// Changes decided about at once; their scripts take about two milliseconds of Redis.
-const CHANGES: usize = 500;
-/// Keys whose states or counts are dropped at once.
-const KEYS: usize = 500;
+/// Changes decided about at once; the script takes about a millisecond of Redis.
+const CHANGES: usize = 250;
+/// Keys whose states or counts are dropped at once: another millisecond.
+const KEYS: usize = 250;
 
 /// A restore under way.
 struct Restore<'s> {

@@ -213,7 +213,8 @@ async fn a_count_does_not_outlive_a_mark_that_a_row_has_taken_away() {
         }
         let mut loader = scene.loader().await;
         loader.by_users(1);
-        assert_eq!(loader.merge(1, &[(id(1), true), (id(3), false)]).await.unwrap(), Merged::Yes);
+        let merged = loader.merge_users(1, &[(id(1), true), (id(3), false)], false).await.unwrap();
+        assert_eq!(merged, Merged::Yes);
         loader.end(&[(1, 77)].into(), true, None).await.unwrap();
         assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await.as_deref(), count);
         assert_eq!(scene.get(&["HGET", "chg:1", &format!("like:8:{user}")]).await.is_some(), user == "3");

@@ -18,7 +18,7 @@ async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
         let mut sql = "START TRANSACTION;".to_owned();
         for &(target, user, active) in writes {
             let (status, sign) = (i32::from(active), if active { '+' } else { '-' });
-            sql.push_str(&format!(
+            let write = format!(
                 "SET @old = (SELECT status FROM interaction_record WHERE target_type = 1 AND target_id = {target} \
                     AND interaction_type = 1 AND user_id = {user} FOR UPDATE);
                  SET @at = FROM_UNIXTIME({now} / 1000);
@@ -30,7 +30,8 @@ async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
                     WHERE target_type = 1 AND target_id = {target} AND interaction_type = 1;
                  INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms) \
                     VALUES (1, 0, {target}, 1, {user}, {status}, {now});"
-            ));
+            );
+            sql.push_str(&write);
         }
         rig.sql_exec(&format!("SET time_zone = '+00:00'; {sql} COMMIT")).await;
     }
@@ -80,7 +81,7 @@ async fn every_write_is_replayed_once() {
     assert_agreement(&rig).await;
 
     // Once more is the same.
-    let states = states(&rig).await;
+    let held = states(&rig).await;
     for (target, user, active) in &writes {
         let status = i32::from(*active);
         rig.sql_exec(&format!(
@@ -92,7 +93,7 @@ async fn every_write_is_replayed_once() {
     let text = rig.tallyd(&["sync"]).await.expect_code(0).stdout;
     assert!(text.contains("2500 degraded writes replayed"), "{text}");
     assert_eq!(dump(&rig).await, before);
-    same("states before and after", &states, &self::states(&rig).await);
+    same("states before and after", &held, &states(&rig).await);
     assert_agreement(&rig).await;
 }
 
@@ -125,6 +126,60 @@ async fn a_pending_change_that_is_newer_stays() {
     rig.tallyd(&["sync", "--json"]).await.expect_code(0);
     same("what must be and record rows", &expected, &records(&rig).await);
     assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_of_single_users_does_not_vouch_for_more() {
+    let rig = start().await;
+    let mut redis = rig.redis.connect().await;
+    redis.hset_multiple::<_, _, _, ()>("like:1:2", &[("0", "partial"), ("7", "1")]).await.unwrap();
+    redis.hdel::<_, _, ()>("like:1:2", &["8", "9"]).await.unwrap();
+    // Of a user who is there the count moves; of one who is not it is not known any more.
+    degraded(&rig, &[(2, 7, false)]).await;
+    rig.tallyd(&["sync"]).await.expect_code(0);
+    let kept = (Some("partial".to_owned()), Some("19".to_owned()));
+    assert_eq!((redis.hget("like:1:2", 0).await.unwrap(), redis.hget("cnt:1:2", "like").await.unwrap()), kept);
+    degraded(&rig, &[(2, 8, false)]).await;
+    rig.tallyd(&["sync"]).await.expect_code(0);
+    assert_eq!(redis.hget::<_, _, Option<String>>("like:1:2", 0).await.unwrap(), None);
+    assert_eq!(redis.hget::<_, _, Option<String>>("cnt:1:2", "like").await.unwrap(), None);
+    assert_eq!((balance(&rig).await, count_rows(&rig).await[&(2, 0)]), ((0, 2), 18));
+    reload(&rig, [2]).await;
+    assert_agreement(&rig).await;
+}
+
+/// A column without fractions: a row stands for its whole second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_change_of_the_second_of_its_row_is_not_newer() {
+    let rig = start().await;
+    rig.sql_exec(
+        "ALTER TABLE interaction_record MODIFY create_time DATETIME NOT NULL, MODIFY update_time DATETIME NOT NULL",
+    )
+    .await;
+    let mut redis = rig.redis.connect().await;
+    for (user, lost) in [(50, false), (51, true)] {
+        rig.sql_exec(&format!(
+            "INSERT INTO interaction_record VALUES (1, 1, 1, {user}, 1, '2033-05-18 03:33:20', '2033-05-18 03:33:20');
+             UPDATE interaction_count SET count = count + 1 WHERE target_type = 1 AND target_id = 1"
+        ))
+        .await;
+        redis.hset::<_, _, _, ()>("like:1:1", user, 0).await.unwrap();
+        redis.hset::<_, _, _, ()>("chg:1", format!("like:1:{user}"), 2_000_000_000_500_i64).await.unwrap();
+        redis.sadd::<_, _, ()>("dirty:1", 1).await.unwrap();
+        if lost {
+            redis.del::<_, ()>("ckpt:1").await.unwrap();
+        } else {
+            rig.sql_exec(&format!(
+                "INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms) \
+                 VALUES (1, 0, 1, 1, {user}, 1, 2000000000700)"
+            ))
+            .await;
+        }
+        rig.tallyd(&["sync"]).await.expect_code(0);
+        assert_eq!(records(&rig).await[&(1, user)], 1);
+        reload(&rig, 1..=3).await;
+        assert_agreement(&rig).await;
+    }
 }
 
 /// Like, unsynced; Redis down; cancel through MySQL; Redis back from its log, or a replica that lagged in its place.
