@@ -204,7 +204,7 @@ impl Client {
             return;
         }
         let reply = answer.ok().filter(|reply| reply.status == 200);
-        let counted = reply.and_then(|reply| reply.json()["counted"].as_bool());
+        let counted = reply.is_some_and(|reply| reply.json()["counted"] == true);
         self.world.tally.viewed();
         self.world.record.lock().unwrap().viewed(target_type, target, counted);
     }

@@ -183,8 +183,8 @@ mod tests {
     fn views_lie_between_what_was_counted_and_what_may_have_been() {
         for (count, wrong) in [(0, vec![Wrong::Short]), (1, vec![]), (2, vec![]), (3, vec![Wrong::Doubled])] {
             let (tally, mut record, mut found) = (Tally::new(1), told(true), found());
-            record.viewed(1, 2, Some(true));
-            record.viewed(1, 2, None);
+            record.viewed(1, 2, true);
+            record.viewed(1, 2, false);
             found.row_counts.insert((1, 2, VIEW), count);
             found.judge(&mut record, &tally);
             assert_eq!(tally.kinds(), wrong, "{count}");

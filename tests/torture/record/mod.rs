@@ -11,7 +11,7 @@
 //! of those, acknowledged or not. It follows that a state whose last acknowledged write is in MySQL must survive: its
 //! row bears a time within that write, and every earlier write had ended by then.
 //!
-//! Counters have no states: at least what was counted for certain, at most that and what may have been. After a loss
+//! Counters have no states: at least what was counted for certain, at most what was sent. After a loss
 //! they are at least what MySQL held, whatever was counted since: until a partition is restored, the older Redis goes on
 //! counting from its lower figure, and then the larger of the two stands.
 
@@ -149,11 +149,12 @@ impl Record {
         state.attempts.push(attempt);
     }
 
-    /// `counted` is `None` when it is not known.
-    pub fn viewed(&mut self, target_type: u16, target: i64, counted: Option<bool>) {
+    /// A viewer who came once. Whoever is told that he was not counted may have been, when the first answer of Redis was
+    /// lost on its way to the daemon.
+    pub fn viewed(&mut self, target_type: u16, target: i64, counted: bool) {
         let views = self.views.entry((target_type, target)).or_default();
-        views.at_least += u64::from(counted == Some(true) && !views.shaken);
-        views.at_most += u64::from(counted != Some(false));
+        views.at_least += u64::from(counted && !views.shaken);
+        views.at_most += 1;
     }
 
     /// Data of these targets was taken out of Redis while no write was under way; `rows` and `counters` are what MySQL

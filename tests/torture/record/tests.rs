@@ -86,7 +86,7 @@ fn a_loss_is_named_and_then_what_was_found_counts() {
 #[test]
 fn a_loss_elsewhere_allows_nothing() {
     let mut record = record(&[(true, true)]);
-    record.viewed(1, 2, Some(true));
+    record.viewed(1, 2, true);
     record.lost_data(99_000, |target| target == 3, &BTreeMap::new(), &BTreeMap::new());
     assert_eq!(record.allowed(KEY), Values::only(true));
     assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (1, 1))]);
@@ -95,14 +95,14 @@ fn a_loss_elsewhere_allows_nothing() {
 #[test]
 fn a_counter_is_between_what_was_counted_and_what_may_have_been() {
     let mut record = Record::default();
-    for counted in [Some(true), Some(true), None, Some(false)] {
+    for counted in [true, true, false] {
         record.viewed(1, 2, counted);
     }
     assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (2, 3))]);
     record.lost_data(99_000, |_| true, &BTreeMap::new(), &BTreeMap::from([((1, 2), 1)]));
-    record.viewed(1, 2, Some(true));
+    record.viewed(1, 2, true);
     assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (1, 4))]);
     record.settle_counter((1, 2), 3);
-    record.viewed(1, 2, Some(true));
+    record.viewed(1, 2, true);
     assert_eq!(record.counters().collect::<Vec<_>>(), [((1, 2), (4, 4))]);
 }
