@@ -164,7 +164,7 @@ async fn counted_after(before: &[&[&str]], between: &[&[&str]]) -> Result<Option
     }
     let mut loader = scene.loader().await;
     loader.by_users(1);
-    assert_eq!(loader.merge(1, &[(id(1), true), (id(2), false)]).await.unwrap(), Merged::Yes);
+    assert_eq!(loader.merge_users(1, &[(id(1), true), (id(2), false)], false).await.unwrap(), Merged::Yes);
     for command in between {
         scene.redis(command).await;
     }

@@ -203,9 +203,8 @@ impl Client {
         if matches!(answer, Err(NoAnswer::NotSent)) {
             return;
         }
-        // A Redis that did not answer in time may have counted all the same.
-        let reply = answer.ok().filter(|reply| reply.status == 200 && !from_mysql(Some(reply)));
-        let counted = reply.and_then(|reply| reply.json()["counted"].as_bool());
+        let reply = answer.ok().filter(|reply| reply.status == 200);
+        let counted = reply.is_some_and(|reply| reply.json()["counted"] == true);
         self.world.tally.viewed();
         self.world.record.lock().unwrap().viewed(target_type, target, counted);
     }

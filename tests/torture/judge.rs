@@ -44,23 +44,28 @@ impl Found {
         for (key, state) in active.filter(|(key, _)| !keys.contains(key)) {
             tally.wrong(Wrong::Disagree, &format!("nobody ever wrote {key}, and Redis has {state}"));
         }
-        let mut active: BTreeMap<Place, i64> = BTreeMap::new();
+        let mut places: BTreeMap<Place, (i64, u64)> = BTreeMap::new();
         for key in keys {
-            let state = self.state(key, record, tally);
-            *active.entry((key.target_type, key.target, key.interaction)).or_default() += i64::from(state);
+            let (active, verdict) = self.state(key, record, tally);
+            let of_place = places.entry((key.target_type, key.target, key.interaction)).or_default();
+            of_place.0 += i64::from(active);
+            of_place.1 += u64::from(verdict == Verdict::AllowedLoss);
         }
-        for (place, active) in active {
-            self.count(place, active, active, tally);
+        for (place, (active, lost)) in places {
+            tally.allowed_losses(lost);
+            let why = format!("{active} active states, {lost} others lost as allowed");
+            self.count(place, (active, active), &why, tally);
         }
         for ((target_type, target), (least, most)) in record.counters().collect::<Vec<_>>() {
             let bound = |figure: u64| i64::try_from(figure).unwrap_or(i64::MAX);
-            let found = self.count((target_type, target, VIEW), bound(least), bound(most), tally);
+            let why = format!("{least} to {most} views");
+            let found = self.count((target_type, target, VIEW), (bound(least), bound(most)), &why, tally);
             record.settle_counter((target_type, target), u64::try_from(found).unwrap_or_default());
         }
     }
 
     /// One state, everywhere.
-    fn state(&self, key: Key, record: &mut Record, tally: &Tally) -> bool {
+    fn state(&self, key: Key, record: &mut Record, tally: &Tally) -> (bool, Verdict) {
         let row = self.rows.get(&key).is_some_and(|row| row.active);
         let complete = self.redis_complete.contains(&(key.target_type, key.target, key.interaction));
         let in_redis = self.redis_states.get(&key).map(String::as_str).or(complete.then_some("0"));
@@ -77,14 +82,11 @@ impl Found {
         if !record.allowed(key).has(found) {
             tally.wrong(Wrong::Lost, &format!("allowed is {:?}; {}", record.allowed(key), places()));
         }
-        if record.settle(now_ms(), key, found) == Verdict::AllowedLoss {
-            tally.allowed_loss();
-        }
-        found
+        (found, record.settle(now_ms(), key, found))
     }
 
     /// One count, everywhere; returns the one in MySQL.
-    fn count(&self, place: Place, least: i64, most: i64, tally: &Tally) -> i64 {
+    fn count(&self, place: Place, (least, most): (i64, i64), why: &str, tally: &Tally) -> i64 {
         let row = self.row_counts.get(&place).copied().unwrap_or_default();
         let in_redis = self.redis_counts.get(&place).map(|count| count.parse().unwrap_or(i64::MIN));
         let said = self.said.iter().filter_map(|said| said.counts.get(&place)).flatten().copied();
@@ -93,8 +95,7 @@ impl Found {
         let places = || {
             let said: Vec<_> = self.said.iter().map(|said| said.counts.get(&place)).collect();
             format!(
-                "the count of interaction {interaction} with target {target_type}:{target}, which is {least} to {most}: \
-                 the API says {said:?}, MySQL {row}, Redis {in_redis:?}"
+                "the count of interaction {interaction} with target {target_type}:{target} ({why}): the API says {said:?}, MySQL {row}, Redis {in_redis:?}"
             )
         };
         if found.iter().any(|&count| count > most) {
@@ -182,8 +183,8 @@ mod tests {
     fn views_lie_between_what_was_counted_and_what_may_have_been() {
         for (count, wrong) in [(0, vec![Wrong::Short]), (1, vec![]), (2, vec![]), (3, vec![Wrong::Doubled])] {
             let (tally, mut record, mut found) = (Tally::new(1), told(true), found());
-            record.viewed(1, 2, Some(true));
-            record.viewed(1, 2, None);
+            record.viewed(1, 2, true);
+            record.viewed(1, 2, false);
             found.row_counts.insert((1, 2, VIEW), count);
             found.judge(&mut record, &tally);
             assert_eq!(tally.kinds(), wrong, "{count}");

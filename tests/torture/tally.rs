@@ -101,8 +101,8 @@ impl Tally {
         });
     }
 
-    pub fn allowed_loss(&self) {
-        self.add(|figures| figures.allowed_losses += 1);
+    pub fn allowed_losses(&self, states: u64) {
+        self.add(|figures| figures.allowed_losses += states);
     }
 
     /// Counts that runs found wrong in Redis, and set right.
