@@ -69,7 +69,9 @@ async fn write_until(api: Http, rate: u64, stop: Arc<AtomicBool>) -> (u64, u64) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_under_load_is_balanced_afterwards() {
-    let seconds = std::env::var("TALLYD_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    // `TALLYD_TEST_SECONDS=30` for a trial of its own, which the machine does not share with other tests.
+    let seconds: Option<u64> = std::env::var("TALLYD_TEST_SECONDS").ok().and_then(|text| text.parse().ok());
+    let (seconds, rate) = seconds.map_or((3, 150), |seconds| (seconds, 500));
     let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
         return;
     };
@@ -77,7 +79,7 @@ async fn an_outage_under_load_is_balanced_afterwards() {
     let rig = Rig::on(&redis, &db, "degraded.probe_seconds = 1\nsync.cron = \"*/2 * * * * *\"");
     let served = rig.serve(&[]).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let writers = tokio::spawn(write_until(served.api().clone(), 500, stop.clone()));
+    let writers = tokio::spawn(write_until(served.api().clone(), rate, stop.clone()));
     let some = async || number(&rig, "SELECT COUNT(*) FROM interaction_record").await > 100;
     eventually(SOON, some, "a first sync").await;
     redis.kill();
@@ -88,7 +90,7 @@ async fn an_outage_under_load_is_balanced_afterwards() {
     closed(&served, SOON).await;
     stop.store(true, Ordering::Relaxed);
     let (all, mysql) = writers.await.unwrap();
-    assert!(mysql > 100 * seconds, "{mysql} of {all} writes went to MySQL");
+    assert!(mysql > rate / 5 * seconds, "{mysql} of {all} writes went to MySQL");
     closed(&served, SOON).await;
     let log = served.daemon.log();
     let accepted: u64 = balance(&log).iter().map(|(accepted, _)| accepted).sum();

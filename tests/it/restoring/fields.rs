@@ -11,7 +11,8 @@ const ROW: i64 = 1_700_000_000_000;
 const ROW_SQL: &str = "'2023-11-14 22:13:20'";
 
 async fn start() -> Rig {
-    let rig = Rig::start("").await;
+    // Whatever is loaded is loaded whole, to be compared.
+    let rig = Rig::start("cache.full_load_limit = 100000").await;
     rig.migrate().await;
     // A first run, so that there is a checkpoint to lose.
     redis_all(&rig, "HSET like:1:99 1 1\n SADD dirty:1 99").await;

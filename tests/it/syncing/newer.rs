@@ -63,12 +63,13 @@ async fn a_scanned_state_is_as_new_as_the_scan() {
 async fn a_scanned_row_with_a_write_still_in_the_journal_stays() {
     let bench = Bench::start("").await;
     bench.redis_all("HSET like:1:7 1 1 2 1 3 1\n SADD dirty:1 7").await;
+    // Of another shard, so that this run does not replay them.
     bench
         .sql_exec(
             "INSERT INTO interaction_record VALUES
              (1, 7, 1, 1, 0, '2026-01-01', '2026-01-01'), (1, 7, 1, 2, 0, '2026-01-01', '2026-01-01');
              INSERT INTO degraded_write (target_type, shard, target_id, interaction_type, user_id, status, event_ms)
-             VALUES (1, 0, 7, 1, 2, 0, 1767225600000), (1, 0, 7, 2, 1, 0, 1), (1, 0, 8, 1, 3, 0, 1)",
+             VALUES (1, 1, 7, 1, 2, 0, 1767225600000), (1, 1, 7, 2, 1, 0, 1), (1, 1, 8, 1, 3, 0, 1)",
         )
         .await;
     let figures = Figures { targets: 1, rows_written: 3, ..Figures::default() };
