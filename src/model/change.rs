@@ -56,6 +56,9 @@ pub struct CountRow {
     pub value: CountValue,
     /// The newest event time among the changes of this chunk, Unix milliseconds.
     pub at_ms: i64,
+    /// Whether a known count holds nothing but what is committed with this chunk or was before: its target had no other
+    /// change when it was read.
+    pub settled: bool,
 }
 
 /// Why an entry is set aside instead of written.

@@ -231,6 +231,7 @@ impl Conn {
         }
         let flips = held.map(|held| flips(&records, &held));
         self.write_chunk_counts(target_type, &chunk.counts, flips).await?;
+        self.note_settled(lease, &chunk.counts).await?;
         self.write_rejected(target_type, &chunk.rejected, run_id).await?;
         let last_event_ms = match chunk.source {
             Source::Changes => chunk.records.iter().map(|row| row.at_ms).max().unwrap_or_default(),

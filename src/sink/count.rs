@@ -105,7 +105,7 @@ pub(super) fn flips(rows: &[RecordRow], held: &HashMap<Key, Held>) -> Flips {
     let mut flips = Flips::new();
     for row in rows {
         let &RecordRow { target, interaction, at_ms, .. } = row;
-        let unmoved = (CountRow { target, interaction, value: CountValue::Recompute, at_ms }, 0);
+        let unmoved = (CountRow { target, interaction, value: CountValue::Recompute, at_ms, settled: true }, 0);
         let (count, by) = flips.entry((target, interaction)).or_insert(unmoved);
         count.at_ms = count.at_ms.max(at_ms);
         *by += Held::flip(held.get(&key(row)), row);

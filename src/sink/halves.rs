@@ -55,7 +55,7 @@ mod tests {
     fn chunk(records: i64, copied: i64, again: i64) -> Chunk {
         let id = |n: i64| n.try_into().unwrap();
         let record = |n| RecordRow { target: id(n), interaction: 1, user: id(1), active: true, at_ms: 1 };
-        let count = |n, value| CountRow { target: id(n), interaction: 1, value, at_ms: 1 };
+        let count = |n, value| CountRow { target: id(n), interaction: 1, value, at_ms: 1, settled: true };
         let again = (1..=again).map(|n| count(n, CountValue::Recompute));
         Chunk {
             checkpoint: Checkpoint::first(1),

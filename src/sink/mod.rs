@@ -20,6 +20,7 @@ mod restore;
 mod schema;
 mod session;
 mod sessions;
+mod settle;
 mod sizing;
 mod unload;
 mod upsert;

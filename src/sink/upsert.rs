@@ -49,6 +49,13 @@ const TAKE_COUNT: &str = " ON DUPLICATE KEY UPDATE update_time = GREATEST(update
 /// Makes sure of the row and locks it.
 const LOCK_COUNT: &str = " ON DUPLICATE KEY UPDATE count = count";
 
+/// A count that may be ahead of the record rows.
+pub(super) const UNSETTLED: (&str, &str, &str) = (
+    "/* tallyd sync.commit */ INSERT INTO unsettled_count (target_type, target_id, interaction_type, shard) VALUES ",
+    "(?,?,?,?)",
+    " ON DUPLICATE KEY UPDATE shard = VALUES(shard)",
+);
+
 const REJECTED: (&str, &str) = (
     "/* tallyd sync.commit */ INSERT INTO sync_rejected \
      (target_type, mark, reason, detail, run_id, first_seen, last_seen) VALUES ",

@@ -29,7 +29,7 @@ pub use load::{Busy, Loader, Loading, Merged, Wanted};
 pub use load_end::{Ended, Uncounted, Why};
 pub use mark::BadMark;
 pub use peek::{Backlog, Replica, ServerFacts};
-pub use read::ChangePage;
+pub use read::{ChangePage, Following};
 pub use restore::{KnownPage, Restorer};
 pub use scan::{ScanItem, Scanned, revalue};
 pub use unload::Idle;

@@ -21,6 +21,28 @@ pub struct ChangePage {
     pub bad: Vec<BadMark>,
 }
 
+/// What comes after a chunk among the claimed changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Following {
+    /// Nothing.
+    Nothing,
+    /// Changes of this target and of greater ones, in key order.
+    From(Id),
+    /// Other pages, with changes of any target.
+    Pages,
+}
+
+impl Following {
+    /// Whether the target of a chunk may have changes in what follows.
+    fn may_concern(self, target: Id) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::From(next) => next <= target,
+            Self::Pages => true,
+        }
+    }
+}
+
 /// What a state hash says of its own completeness, in field `0`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
@@ -101,11 +123,12 @@ impl Holder {
         }
     }
 
-    /// Reads the states and counts behind `changes` (sorted, each once) and steps the checkpoint, in one MULTI.
+    /// Reads the states and counts behind `changes` (sorted, each once) and steps the checkpoint, in one MULTI. What
+    /// follows them among the claimed changes decides which counts are settled.
     ///
     /// A change whose state is gone is set aside, and its target loses count and completeness; absence is never
     /// written.
-    pub async fn read_changes(&mut self, changes: &[Change]) -> Result<Chunk, StoreError> {
+    pub async fn read_changes(&mut self, changes: &[Change], following: Following) -> Result<Chunk, StoreError> {
         let groups: Vec<&[Change]> =
             changes.chunk_by(|a, b| (a.target, a.interaction) == (b.target, b.interaction)).collect();
         let targets: Vec<&[Change]> = changes.chunk_by(|a, b| a.target == b.target).collect();
@@ -124,6 +147,7 @@ impl Holder {
             for (_, name) in self.interactions_of(target) {
                 pipe.arg(name);
             }
+            pipe.cmd("SISMEMBER").arg(keys.dirty(self.partition)).arg(target[0].target.get());
         }
         let mut answers = self.step_and_read(&pipe).await?.into_iter();
 
@@ -142,6 +166,8 @@ impl Holder {
         }
         for target in targets {
             let (counts, broken) = Self::counts_of(&self.interactions_of(target), answers.next());
+            let dirty = answers.next().and_then(|answer| redis::from_redis_value(answer.ok()?).ok()).unwrap_or(true);
+            let settled = !dirty && !following.may_concern(target[0].target);
             for group in target.chunk_by(|a, b| a.interaction == b.interaction) {
                 let first = &group[0];
                 let at_ms = group.iter().map(|change| change.at_ms).max().unwrap_or(first.at_ms);
@@ -151,7 +177,8 @@ impl Holder {
                     raw.and_then(|raw| mark::bad_count(&self.store.vocabulary, first.target, first.interaction, raw));
                 chunk.rejected.extend(bad);
                 if let Some(value) = count_value(kept, raw.and_then(|raw| mark::count(raw))) {
-                    chunk.counts.push(CountRow { target: first.target, interaction: first.interaction, value, at_ms });
+                    let Change { target, interaction, .. } = *first;
+                    chunk.counts.push(CountRow { target, interaction, value, at_ms, settled });
                 }
             }
         }

@@ -153,7 +153,8 @@ impl Holder {
             let bad = count.as_deref().and_then(|raw| mark::bad_count(vocabulary, target, interaction, raw));
             chunk.rejected.extend(bad);
             let value = count_value((!counter).then_some(kept), page.count).filter(|_| cursor == 0 && known);
-            chunk.counts.extend(value.map(|value| CountRow { target, interaction, value, at_ms }));
+            let settled = !written_meanwhile;
+            chunk.counts.extend(value.map(|value| CountRow { target, interaction, value, at_ms, settled }));
             pages.push(page);
         }
         chunk.records.sort_unstable();

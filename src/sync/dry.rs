@@ -15,7 +15,7 @@ use super::scan::{COUNTED, TARGETS, items_of};
 use super::work::{Rules, read_slab};
 use crate::model::{Change, Checkpoint, Chunk, Id, Partition};
 use crate::sink::{Lease, Writer};
-use crate::store::{Corrected, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store};
+use crate::store::{Corrected, Following, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store};
 
 /// Looks at every partition. It remembers the targets it has met and scanned, and needs memory for them.
 pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent) -> Vec<PartitionReport> {
@@ -128,7 +128,7 @@ impl<'c> Look<'c> {
             self.tally.changes += (slab.changes.len() + slab.bad.len()) as u64;
             self.tally.rejected += slab.bad.len() as u64;
             for piece in slab.changes.chunks(self.rules.chunk()) {
-                let chunk = self.holder.read_changes(piece).await?;
+                let chunk = self.holder.read_changes(piece, Following::Nothing).await?;
                 self.tally.rejected += chunk.rejected.len() as u64;
                 self.tally.rows_written += (chunk.records.len() + chunk.counts.len()) as u64;
                 let read: HashSet<_> = chunk.records.iter().map(|r| (r.target, r.interaction, Some(r.user))).collect();

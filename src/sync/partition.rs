@@ -93,7 +93,7 @@ pub(super) fn lost(loss: &Loss, mysql: Checkpoint) -> String {
 async fn restored(run: &Run<'_>, store: &Store, held: &Held, loss: &Loss) -> Attempt {
     let (partition, mysql) = (held.lease.partition, held.lease.checkpoint);
     let stop = CancellationToken::new();
-    let doing = Box::pin(restore(&run.context.sink, store, held.lease, loss, &stop));
+    let doing = Box::pin(restore(run, store, held.lease, loss, &stop));
     match until_stopped(run, held, &stop, doing).await {
         Ok((holder, restored)) => {
             let Restored { kind, from, to, dropped, kept, .. } = &restored;

@@ -4,10 +4,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
 use super::report::Restored;
+use super::run::Run;
 use super::work::go_on;
 use crate::failpoint;
 use crate::model::{Change, Id};
-use crate::sink::{Lease, Session, Sink};
+use crate::sink::{Lease, Session, Writer};
 use crate::store::{Holder, Loss, Marks, Restorer, Store};
 
 /// Changes decided about at once; the script takes about a millisecond of Redis.
@@ -19,6 +20,7 @@ const KEYS: usize = 250;
 struct Restore<'s> {
     restorer: Restorer,
     rows: Session,
+    writer: Writer,
     target_type: u16,
     stop: &'s CancellationToken,
     dropped: u64,
@@ -28,7 +30,7 @@ struct Restore<'s> {
 /// Restores a partition, and holds it then as after a check that found nothing lost. A restore that ends early is begun
 /// anew by the next run.
 pub(super) async fn restore(
-    sink: &Sink,
+    run: &Run<'_>,
     store: &Store,
     lease: Lease,
     loss: &Loss,
@@ -37,10 +39,13 @@ pub(super) async fn restore(
     go_on(stop)?;
     let restorer = store.begin_restore(lease.partition, loss, lease.token).await?;
     let target_type = lease.partition.target_type;
-    let mut restore = Restore { restorer, rows: sink.session(), target_type, stop, dropped: 0, kept: 0 };
+    let sink = &run.context.sink;
+    let writer = Writer::new(sink, lease, &run.id, run.context.vocabulary.clone());
+    let mut restore = Restore { restorer, rows: sink.session(), writer, target_type, stop, dropped: 0, kept: 0 };
     let outcome = restore.work().await;
-    let Restore { restorer, rows, dropped, kept, .. } = restore;
+    let Restore { restorer, rows, writer, dropped, kept, .. } = restore;
     rows.close().await;
+    writer.close().await;
     outcome?;
     let holder = restorer.end().await?;
     let report = Restored {
@@ -60,7 +65,12 @@ impl Restore<'_> {
         // What was in flight joins the other changes where it stays, and is counted among them.
         self.changes(Marks::Claimed).await?;
         self.kept = self.changes(Marks::Fresh).await?;
-        self.known().await
+        self.known().await?;
+        // Before anything is loaded again: where a hash does not hold everybody, the count row is what is loaded.
+        while self.writer.settle_counts().await? {
+            go_on(self.stop)?;
+        }
+        Ok(())
     }
 
     /// Decides about every change; answers how many stay. What a SCAN repeats is counted again.

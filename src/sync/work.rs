@@ -10,7 +10,7 @@ use super::report::Tally;
 use crate::failpoint;
 use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
 use crate::sink::Writer;
-use crate::store::{Acked, BadMark, ChangePage, Corrected, Holder, Marks};
+use crate::store::{Acked, BadMark, ChangePage, Corrected, Following, Holder, Marks};
 
 /// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
 /// little enough (a few MiB) that memory does not grow with the backlog.
@@ -111,9 +111,16 @@ impl Work<'_> {
             let ChangePage { cursor: next, changes, bad } =
                 read_slab(&mut self.holder, Marks::Claimed, cursor, &self.stop).await?;
             cursor = next;
-            for piece in changes.chunks(self.rules.chunk()) {
+            let mut pieces = changes.chunks(self.rules.chunk()).peekable();
+            while let Some(piece) = pieces.next() {
                 self.go_on()?;
-                let chunk = self.holder.read_changes(piece).await?;
+                let next = pieces.peek().and_then(|next| next.first());
+                let following = match next {
+                    _ if cursor != 0 => Following::Pages,
+                    Some(change) => Following::From(change.target),
+                    None => Following::Nothing,
+                };
+                let chunk = self.holder.read_changes(piece, following).await?;
                 failpoint::hit("after_read");
                 self.push(
                     chunk,
@@ -136,7 +143,7 @@ impl Work<'_> {
 
     /// A chunk that only sets marks aside.
     pub(super) async fn set_aside(&mut self, bad: &[BadMark]) -> Result<Chunk, RunError> {
-        let mut chunk = self.holder.read_changes(&[]).await?;
+        let mut chunk = self.holder.read_changes(&[], Following::Nothing).await?;
         chunk.rejected.extend(bad.iter().map(|mark| mark.rejected.clone()));
         Ok(chunk)
     }
@@ -163,12 +170,13 @@ impl Work<'_> {
     }
 
     async fn copy_corrected(&mut self, corrected: Vec<Corrected>) -> Result<(), RunError> {
-        let mut chunk = self.holder.read_changes(&[]).await?;
+        let mut chunk = self.holder.read_changes(&[], Following::Nothing).await?;
         let at_ms = Utc::now().timestamp_millis();
         for Corrected { target, interaction, before, after } in corrected {
             self.drifted(target, interaction, &before, after);
             let value = CountValue::Known(after);
-            chunk.counts.push(CountRow { target, interaction, value, at_ms });
+            // Whether the target was written again meanwhile is not asked.
+            chunk.counts.push(CountRow { target, interaction, value, at_ms, settled: false });
         }
         chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
         self.push(chunk, Pending::none()).await?;

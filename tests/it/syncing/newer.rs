@@ -85,7 +85,7 @@ async fn a_scanned_row_with_a_write_still_in_the_journal_stays() {
         checkpoint: Checkpoint::first(lease.token).next(),
         source: Source::Scan,
         records: (1..=3).map(row).collect(),
-        counts: vec![CountRow { target: id(7), interaction: LIKE, value: CountValue::Recompute, at_ms }],
+        counts: vec![CountRow { target: id(7), interaction: LIKE, value: CountValue::Recompute, at_ms, settled: true }],
         rejected: vec![],
     });
     assert_eq!(committed.await.unwrap(), Committed { rows: 3, rejected: 0, kept: 0 });
