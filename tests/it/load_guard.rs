@@ -221,3 +221,15 @@ async fn a_count_does_not_outlive_a_mark_that_a_row_has_taken_away() {
         assert_eq!(scene.get(&["HGET", "like:1:8", "3"]).await.as_deref(), Some("1"), "what is present wins");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_hash_that_is_gone_at_the_end_is_not_called_full_again() {
+    let scene = Scene::new().await;
+    scene.redis(&["HSET", "like:1:8", "0", "full", "1", "1"]).await;
+    let loader = scene.loader().await;
+    assert!(loader.is_full(1));
+    scene.redis(&["DEL", "like:1:8"]).await;
+    assert_eq!(loader.end(&BTreeMap::new(), true, None).await.unwrap(), Ended::Again);
+    assert_eq!(scene.get(&["HGET", "like:1:8", "0"]).await, None);
+    assert_eq!(scene.get(&["HGET", "cnt:1:8", "like"]).await, None);
+}

@@ -130,6 +130,13 @@ async fn accepting_changes_only_what_would_be_refused_and_ends_a_load_under_way(
     let change: Option<String> = scene.redis("HGET chg:1 like:7:3").await;
     assert!(change.is_some());
     assert_eq!(scene.count(7).await, 3);
+    // Also where the load would have come to a good end: one that counts page by page would not.
+    scene.liked(9, 3).await;
+    let Loading::Yours(loader) = store.begin_load(1, id(9), &wanted).await.unwrap() else { panic!("not the loader") };
+    let op = WriteOp { interaction: 1, target: id(9), user: id(1), active: false };
+    store.write(partition, &[op], Unloaded::Accept, &clock, SOON).await.unwrap();
+    assert_eq!(loader.end(&[].into(), true, None).await.unwrap(), Ended::Again);
+    assert_eq!(scene.count(9).await, 2);
     // A target that was remembered as empty does not vanish with what is written to it.
     assert_eq!(scene.count(8).await, 0);
     let op = WriteOp { interaction: 1, target: id(8), user: id(1), active: true };
