@@ -4,6 +4,7 @@ mod between;
 mod case14;
 mod fields;
 mod servers;
+mod unsettled;
 mod writing;
 
 use redis::AsyncCommands;
