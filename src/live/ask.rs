@@ -27,9 +27,26 @@ impl Live {
         user: Id,
     ) -> Result<(bool, Source), LiveError> {
         let question = Question { interaction, target_type, target, user: Some(user) };
-        let told = self.ask(&[question]).await.pop();
-        let told = told.unwrap_or_else(|| Err(LiveError::unavailable("no answer".to_owned())))?;
+        let told = match self.known_state(question).await {
+            Ok(Some(active)) => return Ok((active, Source::Redis)),
+            Err(Silent::Away(why)) => self.told_by_mysql(question, &why).await?,
+            Ok(None) | Err(Silent::Refused(_)) => {
+                let told = self.ask(&[question]).await.pop();
+                told.unwrap_or_else(|| Err(LiveError::unavailable("no answer".to_owned())))?
+            }
+        };
         Ok((told.active.unwrap_or_default(), told.source))
+    }
+
+    /// A state that Redis knows, whether or not it knows the count beside it.
+    async fn known_state(&self, question: Question) -> Result<Option<bool>, Silent> {
+        let Question { interaction, target_type, target, user } = question;
+        if self.breaker.reads_mysql(target_type, target) {
+            return Ok(None);
+        }
+        let (number, store) = self.store().await?;
+        let mut found = self.answered(number, store.ask(&[(interaction, target_type, target, user)])).await?;
+        Ok(found.pop().and_then(|known| known.ok()?.active))
     }
 
     /// The count of every configured interaction with a target, in configured order, as (code, count).

@@ -44,10 +44,22 @@ fn list(codes: impl Iterator<Item = String>) -> String {
 impl Session {
     /// Whether the journal has a row that a run would replay.
     pub async fn journal_waits(&mut self, vocabulary: &Vocabulary) -> Result<bool, SinkError> {
+        let types = list(vocabulary.targets.iter().map(|target| target.code.to_string()));
+        self.any_journaled(format!("target_type IN ({types})"), vocabulary).await
+    }
+
+    /// Whether it has one of this partition.
+    pub async fn journal_waits_of(
+        &mut self,
+        Partition { target_type, shard }: Partition,
+        vocabulary: &Vocabulary,
+    ) -> Result<bool, SinkError> {
+        self.any_journaled(format!("target_type = {target_type} AND shard = {shard}"), vocabulary).await
+    }
+
+    async fn any_journaled(&mut self, of: String, vocabulary: &Vocabulary) -> Result<bool, SinkError> {
         let text = format!(
-            "/* tallyd journal.look */ SELECT 1 FROM degraded_write WHERE target_type IN ({}) \
-             AND interaction_type IN ({}) LIMIT 1",
-            list(vocabulary.targets.iter().map(|target| target.code.to_string())),
+            "/* tallyd journal.look */ SELECT 1 FROM degraded_write WHERE {of} AND interaction_type IN ({}) LIMIT 1",
             interactions(vocabulary)
         );
         self.with(move |conn| {

@@ -6,8 +6,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::run::Context;
 use crate::model::Partition;
-use crate::sink::{LEASE_SECONDS, Lease, Session, Sink, SinkError, Taken};
+use crate::sink::{LEASE_SECONDS, Lease, Session, SinkError, Taken};
 
 /// How often a lease of somebody else is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -17,6 +18,8 @@ const RENEW: Duration = Duration::from_secs(LEASE_SECONDS as u64 / 3);
 /// A lease that a task renews until it is released.
 pub(super) struct Held {
     pub(super) lease: Lease,
+    /// Whether the journal of degraded writes had rows for it when it was taken.
+    pub(super) journaled: bool,
     /// Cancelled when somebody else is the owner by now.
     pub(super) lost: CancellationToken,
     done: CancellationToken,
@@ -25,16 +28,23 @@ pub(super) struct Held {
 
 /// Takes the lease of `partition`, waiting for its owner until `deadline`. The owner's name when it is not to be had.
 pub(super) async fn take(
-    sink: &Sink,
+    context: &Context,
     partition: Partition,
-    owner: &str,
     deadline: Instant,
     stop: &CancellationToken,
 ) -> Result<Result<Held, String>, SinkError> {
-    let mut session = sink.session();
+    let mut session = context.sink.session();
     loop {
-        match session.take_lease(partition, owner).await? {
-            Taken::Yes(lease) => return Ok(Ok(Held::new(session, lease))),
+        match session.take_lease(partition, &context.owner).await? {
+            Taken::Yes(lease) => {
+                // On a connection that is there already: most runs have nothing to replay.
+                let journaled = session.journal_waits_of(partition, &context.vocabulary).await;
+                let journaled = journaled.unwrap_or_else(|error| {
+                    tracing::debug!(%partition, %error, "the degraded journal could not be looked at");
+                    true
+                });
+                return Ok(Ok(Held::new(session, lease, journaled)));
+            }
             Taken::No { owner } if Instant::now() >= deadline || stop.is_cancelled() => return Ok(Err(owner)),
             Taken::No { .. } => tokio::time::sleep(LOOK_AGAIN).await,
         }
@@ -42,10 +52,10 @@ pub(super) async fn take(
 }
 
 impl Held {
-    fn new(session: Session, lease: Lease) -> Self {
+    fn new(session: Session, lease: Lease, journaled: bool) -> Self {
         let (lost, done) = (CancellationToken::new(), CancellationToken::new());
         let renewer = tokio::spawn(renew(session, lease, lost.clone(), done.clone()));
-        Self { lease, lost, done, renewer }
+        Self { lease, journaled, lost, done, renewer }
     }
 
     /// Gives the lease back; with its token, if that was never `used`.

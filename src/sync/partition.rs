@@ -53,7 +53,7 @@ pub(super) async fn sync(run: &Run<'_>, store: &Store, partition: Partition, dea
 
 async fn attempt(run: &Run<'_>, store: &Store, partition: Partition, deadline: Instant) -> Attempt {
     let context = run.context;
-    let held = match lease::take(&context.sink, partition, &context.owner, deadline, run.stop).await {
+    let held = match lease::take(context, partition, deadline, run.stop).await {
         Ok(Ok(held)) => held,
         Ok(Err(owner)) => {
             let error = format!("the lease is held by {owner}");
@@ -140,19 +140,19 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
     let mut work = Work {
         holder,
         pipeline: Pipeline::new((0..CONNECTIONS).map(|_| writer()).collect()),
-        journal: writer(),
+        journaled: held.journaled,
         rules: context.rules(),
         tally: Tally::default(),
         progress: run.progress,
         stop: stop.clone(),
     };
     let outcome = until_stopped(run, held, &stop, Box::pin(do_it(&mut work, &run.extent, store))).await;
-    let Work { pipeline, journal, mut tally, .. } = work;
+    let Work { pipeline, mut tally, .. } = work;
     let (Committed { rows, rejected, kept }, retries) = pipeline.close().await;
     tally.rows_written = rows;
     tally.rejected = rejected;
     tally.drift += kept;
-    tally.retries = retries + journal.close().await;
+    tally.retries = retries;
     let lost = match &outcome {
         Ok(()) => false,
         Err(error) => is_lost(run, held, error).await,
@@ -218,11 +218,10 @@ async fn do_it(work: &mut Work<'_>, extent: &Extent, store: &Store) -> Result<()
     let partition = work.holder.partition();
     work.run().await?;
     match *extent {
-        Extent::All => work.rescan_all().await?,
+        Extent::All => work.rescan_all().await,
         Extent::Target(target_type, target) if store.keys().partition(target_type, target) == partition => {
-            work.rescan(&[target]).await?;
+            work.rescan(&[target]).await
         }
-        Extent::Changed | Extent::Target(..) => {}
+        Extent::Changed | Extent::Target(..) => Ok(()),
     }
-    work.replay().await
 }

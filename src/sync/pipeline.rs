@@ -49,6 +49,12 @@ impl Pipeline {
         self.idle.is_empty()
     }
 
+    /// A free connection: for the journal, while nothing is under way.
+    pub(super) fn writer(&mut self) -> Result<&mut Writer, SinkError> {
+        let none = || SinkError::Internal("no connection was free for the journal".to_owned());
+        self.idle.last_mut().ok_or_else(none)
+    }
+
     /// Starts a commit on a free connection.
     pub(super) fn submit(&mut self, chunk: Chunk, pending: Pending) -> Result<(), SinkError> {
         let none = || SinkError::Internal("a commit was handed over while no connection was free".to_owned());

@@ -9,7 +9,7 @@ impl Work<'_> {
     pub(super) async fn replay(&mut self) -> Result<(), RunError> {
         loop {
             self.go_on()?;
-            let journaled = self.journal.journaled().await?;
+            let journaled = self.pipeline.writer()?.journaled().await?;
             if journaled.ids.is_empty() {
                 return Ok(());
             }
@@ -19,7 +19,7 @@ impl Work<'_> {
             }
             self.holder.replay(&journaled.states).await?;
             failpoint::hit("after_read");
-            let replayed = self.journal.replayed(&journaled.ids, self.holder.checkpoint()).await?;
+            let replayed = self.pipeline.writer()?.replayed(&journaled.ids, self.holder.checkpoint()).await?;
             self.tally.replayed += replayed;
             tracing::debug!(%partition, replayed, states = journaled.states.len(), "replayed degraded writes");
         }

@@ -9,7 +9,6 @@ use super::progress::Progress;
 use super::report::Tally;
 use crate::failpoint;
 use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
-use crate::sink::Writer;
 use crate::store::{Acked, BadMark, ChangePage, Corrected, Following, Holder, Marks};
 
 /// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
@@ -40,8 +39,8 @@ impl Rules<'_> {
 pub(super) struct Work<'c> {
     pub(super) holder: Holder,
     pub(super) pipeline: Pipeline,
-    /// Reads the journal of degraded writes, and takes out what is replayed.
-    pub(super) journal: Writer,
+    /// Whether the journal of degraded writes had rows when the lease was taken.
+    pub(super) journaled: bool,
     pub(super) rules: Rules<'c>,
     pub(super) tally: Tally,
     pub(super) progress: &'c Progress,
@@ -52,7 +51,9 @@ pub(super) struct Work<'c> {
 impl Work<'_> {
     /// Replays, drains what a crashed run left, then claims once and drains that.
     pub(super) async fn run(&mut self) -> Result<(), RunError> {
-        self.replay().await?;
+        if self.journaled {
+            self.replay().await?;
+        }
         loop {
             self.go_on()?;
             let Some(claim) = self.holder.claim().await? else { return Ok(()) };
@@ -93,7 +94,7 @@ impl Work<'_> {
         self.drain_scans(whole).await?;
         self.verify().await?;
         match self.holder.finish().await? {
-            (0, 0) => Ok(()),
+            (0, 0) => self.replay().await,
             (targets, changes) => Err(RunError::Stuck { targets, changes }),
         }
     }

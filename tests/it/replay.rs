@@ -289,6 +289,24 @@ async fn a_loss_in_the_middle_of_a_replay_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_comes_in_the_middle_of_a_run_is_replayed_by_it() {
+    if !failpoints() {
+        return;
+    }
+    let rig = start().await;
+    like(&store(&rig).await, 1, 1, false).await;
+    let run = rig.spawn(&["sync", "--json"], &[("TALLYD_FAILPOINT", "after_read:pause")]);
+    until_paused(&run).await;
+    degraded(&rig, &[(2, 2, false)]).await;
+    run.signal(Signal::CONT);
+    let output = run.output(SOON).await.expect_code(0);
+    assert_eq!((&output.json()["replayed"], balance(&rig).await), (&1.into(), (0, 1)), "{}", output.stdout);
+    // Its mark is for the next run.
+    rig.tallyd(&["sync"]).await.expect_code(0);
+    assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_can_replay_is_left_alone_or_told_of() {
     let rig = start().await;
     rig.sql_exec(

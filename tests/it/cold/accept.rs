@@ -26,6 +26,7 @@ async fn a_write_does_not_need_mysql_and_counts_come_right_when_it_is_back() {
             let answer = scene.set(1, user, active).await;
             assert_eq!((answer.changed, answer.active, answer.count), (changed, active, None));
         }
+        assert!(scene.is_active(1, 6).await, "a state that is known needs no count");
         assert_eq!(scene.set(2, 9, false).await.count, None);
         assert_eq!(scene.set(50, 1, true).await.count, None, "of which nothing is known");
         if limit == 5000 {
