@@ -105,7 +105,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
         Command::Sync(args) => sync::run(args, context).await,
         Command::Warm(args) => warm::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
-        Command::Check(args) => check::run(args, context).await,
+        Command::Check(args) => Box::pin(check::run(args, context)).await,
         Command::Migrate => migrate::run(&context).await,
         Command::Completions(args) => completions::run(&args),
     }

@@ -128,7 +128,7 @@ impl Live {
     /// Has MySQL answer the questions at `places`.
     async fn ask_mysql(&self, questions: &[Question], places: &[usize], why: &str, answers: &mut Answers) {
         let asked: Vec<Question> = places.iter().map(|&at| questions[at]).collect();
-        for (&at, told) in places.iter().zip(self.from_mysql(&asked, why).await) {
+        for (&at, told) in places.iter().zip(self.told_all_by_mysql(&asked, why).await) {
             answers[at] = Some(told);
         }
     }

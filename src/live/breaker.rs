@@ -16,6 +16,8 @@ use crate::model::Id;
 
 /// The time that is looked back, in slots of a second.
 const SLOTS: u64 = 10;
+/// The same, as a length.
+const RING: usize = 10;
 /// Fewer calls say nothing.
 const CALLS: u64 = 20;
 /// More failures than one call in so many open it.
@@ -49,7 +51,7 @@ impl BreakerState {
 /// Calls of the last ten seconds.
 #[derive(Debug, Default)]
 struct Window {
-    slots: [Slot; SLOTS as usize],
+    slots: [Slot; RING],
 }
 
 #[derive(Clone, Copy, Debug, Default)]

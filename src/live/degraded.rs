@@ -67,7 +67,7 @@ impl Live {
     }
 
     /// Answers from MySQL, in order; they may lag behind by what is not synced yet.
-    pub(super) async fn from_mysql(&self, questions: &[Question], why: &str) -> Vec<Result<Told, LiveError>> {
+    pub(super) async fn told_all_by_mysql(&self, questions: &[Question], why: &str) -> Vec<Result<Told, LiveError>> {
         let mut answers: Vec<Option<Result<Told, LiveError>>> = vec![None; questions.len()];
         let allowed = |at: &usize| self.limits.reads.check().is_ok() && *at < questions.len();
         let places: Vec<usize> = (0..questions.len()).filter(allowed).collect();
@@ -102,9 +102,9 @@ impl Live {
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(self.limited("reads")))).collect()
     }
 
-    /// One answer of [`Live::from_mysql`].
+    /// One answer of [`Live::told_all_by_mysql`].
     pub(super) async fn told_by_mysql(&self, question: Question, why: &str) -> Result<Told, LiveError> {
-        let answer = self.from_mysql(&[question], why).await.pop();
+        let answer = self.told_all_by_mysql(&[question], why).await.pop();
         answer.unwrap_or_else(|| Err(LiveError::unavailable(why.to_owned())))
     }
 

@@ -13,13 +13,13 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(20);
 
 async fn all(requests: impl Iterator<Item = (Http, String)>) -> Vec<(Reply, Duration)> {
-    let send = |(api, path): (Http, String)| {
+    let ask = |(api, path): (Http, String)| {
         tokio::spawn(async move {
             let sent = Instant::now();
             (api.put(&path).await, sent.elapsed())
         })
     };
-    let sent: Vec<_> = requests.map(send).collect();
+    let sent: Vec<_> = requests.map(ask).collect();
     let mut answers = Vec::new();
     for answer in sent {
         answers.push(answer.await.unwrap());
