@@ -1,18 +1,16 @@
 //! Writes that went to MySQL while Redis was down come back into Redis (sections 6 and 7, hazard 15).
 
-use std::time::Duration;
-
 use redis::AsyncCommands;
 
 use crate::likes::{
-    SOON, active, assert_agreement, count_rows, dump, let_lease_run_out, like, like_all, load, marks, records, reload,
-    same, states, store, until_paused,
+    SOON, active, assert_agreement, count_rows, dump, let_lease_run_out, like, like_all, load, records, reload, same,
+    states, store, until_paused,
 };
-use crate::support::{PrivateMysql, PrivateRedis, Rig, Signal, create_database, eventually, failpoints};
+use crate::support::{Rig, Signal, failpoints};
 
 /// Writes to MySQL as the API does while Redis is down: record, count when the state flips, journal. The event time is
 /// that of now, and later than the row's.
-async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
+pub async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
     let now = chrono::Utc::now().timestamp_millis();
     for writes in writes.chunks(500) {
         let mut sql = "START TRANSACTION;".to_owned();
@@ -38,7 +36,7 @@ async fn degraded(rig: &Rig, writes: &[(i64, i64, bool)]) {
 }
 
 /// Rows in the journal, and how many were ever replayed.
-async fn balance(rig: &Rig) -> (i64, i64) {
+pub async fn balance(rig: &Rig) -> (i64, i64) {
     let select = "SELECT (SELECT COUNT(*) FROM degraded_write), \
                   COALESCE((SELECT value FROM tallyd_meta WHERE name = 'degraded.replayed_total'), 0)";
     let rows = rig.sql(select).await;
@@ -54,7 +52,7 @@ async fn start() -> Rig {
 }
 
 /// Notes 1 to 3 with 20 likes each, synced.
-async fn liked(rig: &Rig) {
+pub async fn liked(rig: &Rig) {
     load(&mut rig.redis.connect().await, 1..=3).await;
     like_all(&store(rig).await, 1..=3, 1..21).await;
     rig.tallyd(&["sync"]).await.expect_code(0);
@@ -182,50 +180,6 @@ async fn a_pending_change_of_the_second_of_its_row_is_not_newer() {
     }
 }
 
-/// Like, unsynced; Redis down; cancel through MySQL; Redis back from its log, or a replica that lagged in its place.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_older_redis_does_not_beat_a_newer_mysql() {
-    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
-        return;
-    };
-    let Some(replica) = PrivateRedis::start(&["--repl-diskless-sync-delay", "0"]).await else { return };
-    let db = create_database().await;
-    let rig = Rig::on(&redis, &db, "");
-    rig.migrate().await;
-    liked(&rig).await;
-    let port = redis.server().port();
-    let mut connection = replica.connect().await;
-    redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query_async::<()>(&mut connection).await.unwrap();
-    like(&store(&rig).await, 1, 77, true).await;
-    let followed = async || replica.connect().await.hexists::<_, _, bool>("like:1:1", 77).await.unwrap();
-    eventually(SOON, followed, "the replica has followed").await;
-    redis::cmd("REPLICAOF").arg("NO").arg("ONE").query_async::<()>(&mut connection).await.unwrap();
-
-    redis.kill();
-    degraded(&rig, &[(1, 77, false)]).await;
-    redis.start_again().await;
-    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
-    assert_eq!((&output.json()["replayed"], &output.json()["partitions"][0]["restored"]), (&1.into(), &().into()));
-    zero_on_both_sides(&rig).await;
-
-    // MySQL is further by now: the replica is found to be older, and keeps nothing that is.
-    redis.kill();
-    degraded(&rig, &[(1, 77, true)]).await;
-    degraded(&rig, &[(1, 77, false)]).await;
-    let rig = Rig::on(&replica, &db, "");
-    let output = rig.tallyd(&["sync", "--json"]).await.expect_code(0);
-    assert_eq!(output.json()["replayed"], 2, "{}", output.stdout);
-    assert_eq!(output.json()["partitions"][0]["restored"]["kind"], "older", "{}", output.stdout);
-    reload(&rig, 1..=3).await;
-    zero_on_both_sides(&rig).await;
-}
-
-async fn zero_on_both_sides(rig: &Rig) {
-    assert_eq!((records(rig).await[&(1, 77)], states(rig).await[&(1, 77)]), (0, 0));
-    assert_eq!(count_rows(rig).await[&(1, 0)], 20);
-    assert_agreement(rig).await;
-}
-
 /// The twins write the same, in the same order; one of them is killed on the way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_that_was_killed_is_done_again() {
@@ -321,57 +275,4 @@ async fn what_nobody_can_replay_is_left_alone_or_told_of() {
     assert_eq!(balance(&rig).await, (2, 2));
     assert_agreement(&rig).await;
     assert_eq!(active(&states(&rig).await)[&(1, 0)], 20);
-}
-
-async fn runs_of(rig: &Rig, cause: &str) -> u64 {
-    let rows = rig.sql(&format!("SELECT COUNT(*) FROM sync_run WHERE caused_by = '{cause}'")).await;
-    rows[0][0].as_deref().unwrap().parse().unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_journal_wakes_a_run_when_redis_is_back() {
-    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes"]).await else { return };
-    let db = create_database().await;
-    let rig = Rig::on(&redis, &db, "");
-    rig.migrate().await;
-    liked(&rig).await;
-    let served = rig.serve(&["--no-api", "--no-schedule"]).await;
-    redis.kill();
-    degraded(&rig, &[(1, 1, false)]).await;
-    // Nobody runs in vain while Redis is away: three looks later.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(runs_of(&rig, "journal").await, 0);
-    redis.start_again().await;
-    eventually(SOON, async || runs_of(&rig, "journal").await == 1, "a run by the journal").await;
-    assert_eq!((balance(&rig).await, marks(&rig).await.len()), ((0, 1), 0));
-    assert_agreement(&rig).await;
-    // And again, without a word about runs that were skipped.
-    degraded(&rig, &[(1, 1, true)]).await;
-    eventually(SOON, async || balance(&rig).await == (0, 2), "another run").await;
-    let counted = async || {
-        let metrics = served.admin.get("/metrics").await.expect(200).body;
-        metrics.lines().any(|line| line == "tallyd_replayed_writes_total 2")
-    };
-    eventually(SOON, counted, "the metric counts both").await;
-    assert!(!served.log().contains("skipped"), "{}", served.log());
-}
-
-/// Without a schedule that would come soon: the run at the start fails, and is tried again until it does not (hazard 19).
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_failed_is_tried_again() {
-    let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes"]).await else { return };
-    let Some(mut mysql) = PrivateMysql::start(&[]).await else { return };
-    let db = mysql.create_database("likes").await;
-    let rig = Rig::on(&redis, &db, "sync.cron = \"0 0 1 1 *\"");
-    rig.migrate().await;
-    load(&mut redis.connect().await, 1..=1).await;
-    like_all(&store(&rig).await, 1..=1, 1..21).await;
-    redis.stop().await;
-    mysql.stop().await;
-    let daemon = rig.spawn(&["serve", "--no-api"], &[]);
-    daemon.wait_for_log("not synced", SOON).await;
-    redis.start_again().await;
-    mysql.start_again().await;
-    eventually(SOON, async || runs_of(&rig, "retry").await == 1, "it is tried again").await;
-    assert_agreement(&rig).await;
 }
