@@ -44,11 +44,15 @@ impl Live {
             }
             partitions.entry(Partition::of(ops[at].target_type, ops[at].target, shards)).or_default().push(at);
         }
-        for (partition, places) in partitions {
-            let batch: Vec<StateOp> = places.iter().map(|&at| ops[at]).collect();
+        // At once, for the one who waits; the task that commits takes them in turn.
+        let writes = partitions.into_iter().map(|(partition, places)| async move {
             // Before the first of them may be in the journal.
-            self.breaker.degrading(batch.iter().map(|op| (op.target_type, op.target)));
-            match self.group_commit.write(partition, batch.iter().map(row).collect()).await {
+            self.breaker.degrading(places.iter().map(|&at| (ops[at].target_type, ops[at].target)));
+            let rows = places.iter().map(|&at| row(&ops[at])).collect();
+            (places, self.group_commit.write(partition, rows).await)
+        });
+        for (places, outcome) in futures::future::join_all(writes).await {
+            match outcome {
                 Ok(degraded) => {
                     self.breaker.accepted(degraded.len() as u64);
                     for (&at, Degraded { changed, count, .. }) in places.iter().zip(degraded) {
