@@ -100,15 +100,16 @@ impl Store {
     }
 
     /// How much waits in a partition, claimed marks not included: changes, or targets where those are more, as with
-    /// programs that mark only targets.
-    pub async fn pending(&self, partition: Partition) -> Result<u64, StoreError> {
+    /// programs that mark only targets. And whether it has a checkpoint.
+    pub async fn pending(&self, partition: Partition) -> Result<(u64, bool), StoreError> {
         let mut connection = self.connection.clone();
         let mut pipe = redis::pipe();
         pipe.cmd("HLEN").arg(self.keys.changes(partition));
         pipe.cmd("SCARD").arg(self.keys.dirty(partition));
-        let answer: RedisResult<(u64, u64)> = pipe.query_async(&mut connection).await;
-        let (changes, targets) = answer.map_err(self.failed("the length of the backlog"))?;
-        Ok(changes.max(targets))
+        pipe.cmd("EXISTS").arg(self.keys.checkpoint(partition));
+        let answer: RedisResult<(u64, u64, bool)> = pipe.query_async(&mut connection).await;
+        let (changes, targets, checkpoint) = answer.map_err(self.failed("the length of the backlog"))?;
+        Ok((changes.max(targets), checkpoint))
     }
 
     /// What the server says of itself.

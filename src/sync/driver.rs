@@ -44,12 +44,15 @@ impl Waker {
         }
     }
 
-    /// As [`Waker::wake`], by somebody who comes again: a run under way is no news to him, and is not counted.
-    pub(super) fn nudge(&self, trigger: Trigger) {
-        if !self.running.load(Ordering::Acquire) {
-            // When another waking is there already, that is the one.
-            let _woken = self.sender.try_send(trigger);
+    /// As [`Waker::wake`], by somebody who comes again: a run under way is no news to him, and is not counted. Whether a run
+    /// will start.
+    pub(super) fn nudge(&self, trigger: Trigger) -> bool {
+        if self.running.load(Ordering::Acquire) {
+            return false;
         }
+        // When another waking is there already, that is the one.
+        let _woken = self.sender.try_send(trigger);
+        true
     }
 
     /// Asks for a run that starts from now on. It is never skipped: when a run is under way, it comes after that.

@@ -53,6 +53,8 @@ pub enum Trigger {
     Journal,
     /// The last run failed.
     Retry,
+    /// Redis came back, or its checkpoint was gone: it may have lost something.
+    Redis,
 }
 
 impl Trigger {
@@ -67,6 +69,7 @@ impl Trigger {
             Self::Api => "api",
             Self::Journal => "journal",
             Self::Retry => "retry",
+            Self::Redis => "redis",
         }
     }
 }

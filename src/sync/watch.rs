@@ -40,23 +40,30 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Wakes when the backlog has grown to `sync.early_flush_changes`.
+    /// Wakes when the backlog has grown to `sync.early_flush_changes`, and when Redis may have lost something: it is back
+    /// after it could not be reached, or a checkpoint is gone.
     pub(super) async fn backlog(mut self) {
         let mut store = None;
-        let mut pause = LOOK;
+        let (mut pause, mut checkpoints, mut suspect) = (LOOK, 0, false);
         while self.sleeps(pause).await {
             pause = LOOK;
-            match pending(&self.context, &mut store).await {
-                Ok(pending) if pending >= self.context.config.sync.early_flush_changes => {
-                    self.last.mark_unchanged();
-                    self.waker.wake(Trigger::Backlog);
-                    pause = self.run_ended().await;
-                }
-                Ok(_) => {}
+            let (pending, held) = match pending(&self.context, &mut store).await {
+                Ok(found) => found,
                 Err(error) => {
                     tracing::debug!(%error, "the backlog could not be looked at");
                     store = None;
+                    suspect = true;
+                    continue;
                 }
+            };
+            suspect |= held < checkpoints;
+            checkpoints = held;
+            if suspect && self.waker.nudge(Trigger::Redis) {
+                suspect = false;
+            } else if pending >= self.context.config.sync.early_flush_changes {
+                self.last.mark_unchanged();
+                self.waker.wake(Trigger::Backlog);
+                pause = self.run_ended().await;
             }
         }
     }
@@ -120,13 +127,16 @@ impl Watcher {
     }
 }
 
-async fn pending(context: &Context, store: &mut Option<Store>) -> Result<u64, StoreError> {
+/// How much waits in all partitions, and how many have a checkpoint.
+async fn pending(context: &Context, store: &mut Option<Store>) -> Result<(u64, usize), StoreError> {
     let store = connected(context, store).await?;
-    let mut pending = 0;
+    let (mut pending, mut checkpoints) = (0, 0);
     for partition in context.partitions() {
-        pending += store.pending(partition).await?;
+        let (waits, checkpoint) = store.pending(partition).await?;
+        pending += waits;
+        checkpoints += usize::from(checkpoint);
     }
-    Ok(pending)
+    Ok((pending, checkpoints))
 }
 
 async fn replayable(context: &Context, session: &mut Session, store: &mut Option<Store>) -> Result<bool, RunError> {

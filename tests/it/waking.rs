@@ -1,6 +1,6 @@
 //! What wakes a daemon whose schedule does not come: the journal of degraded writes, and a run that failed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::likes::{SOON, assert_agreement, like_all, load, marks, store};
 use crate::replay::{balance, degraded, liked};
@@ -57,4 +57,33 @@ async fn a_run_that_failed_is_tried_again() {
     mysql.start_again().await;
     eventually(SOON, async || runs_of(&rig, "retry").await == 1, "it is tried again").await;
     assert_agreement(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_looked_for_as_soon_as_redis_is_back_or_a_checkpoint_is_gone() {
+    let Some(mut redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "");
+    rig.migrate().await;
+    liked(&rig).await;
+    let served = rig.serve(&["--no-api"]).await;
+    let restores = async || {
+        let metrics = served.admin.get("/metrics").await.expect(200).body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("tallyd_redis_loss_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let seen = async || runs_of(&rig, "start").await == 1;
+    eventually(SOON, seen, "the first run").await;
+    // It looks each second, and nothing outside shows it; what it has not seen there it cannot miss.
+    let started = Instant::now();
+    eventually(SOON, async || started.elapsed() > Duration::from_millis(2500), "a look or two").await;
+    let () = redis::cmd("FLUSHALL").query_async(&mut rig.redis.connect().await).await.unwrap();
+    eventually(SOON, async || restores().await >= 1, "a restore after a flush").await;
+    let before = restores().await;
+    // Without persistence it comes back empty.
+    redis.kill();
+    redis.start_again().await;
+    eventually(SOON, async || restores().await > before, "a restore after a restart").await;
+    assert!(runs_of(&rig, "redis").await >= 2);
+    assert_eq!(runs_of(&rig, "schedule").await, 0);
 }

@@ -136,7 +136,7 @@ async fn only_what_is_tallyds_goes() {
     keys.sort_unstable();
     assert_eq!(keys, ["cnt:1:5", "like:1:6", "like:2:5", "lock:view:1:5:bob", "other:1:5"]);
     assert_eq!(redis.hkeys::<_, Vec<String>>("cnt:1:5").await.unwrap(), ["shares"]);
-    assert_eq!(store(&rig).await.pending(NOTES).await.unwrap(), 0);
+    assert_eq!(store(&rig).await.pending(NOTES).await.unwrap(), (0, true));
 }
 
 /// Hashes that no script may go through whole, with and without a change.
