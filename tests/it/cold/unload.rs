@@ -155,18 +155,37 @@ async fn memory_falls_when_targets_are_idle_and_nothing_is_lost() {
     served.signal(Signal::TERM);
     served.wait(SOON).await;
     let before = used().await;
-    scene.tallyd(&["warm", "--top", &targets.to_string()]).await.expect_code(0);
+    let warm = async || scene.spawn(&["warm", "--top", &targets.to_string()], &[]).output(limit).await.expect_code(0);
+    warm().await;
     let (loaded, full) = (scene.redis::<i64>("DBSIZE").await, used().await);
     assert_eq!(loaded, 4 * targets);
     let begun = std::time::Instant::now();
-    let _served = scene.serve(&["--no-schedule"]).await;
+    let served = scene.serve(&["--no-schedule"]).await;
     eventually(limit, empty, "all are unloaded").await;
     let took = begun.elapsed();
+    served.signal(Signal::TERM);
+    served.wait(SOON).await;
     let freed = async || used().await < before + (full - before) / 10;
     eventually(SOON, freed, "the memory is free").await;
     println!("{targets} targets: {before} bytes before, {full} loaded, {} after {took:?}", used().await);
     for target in [1, targets / 2, targets] {
         assert_eq!(scene.count(target).await, 5);
         assert!(scene.is_active(target, 5).await && !scene.is_active(target, 6).await);
+    }
+    warm().await;
+    let mut redis = scene.rig.redis.connect().await;
+    let all: Vec<i64> = (1..=targets).collect();
+    for some in all.chunks(1000) {
+        let mut pipe = redis::pipe();
+        for target in some {
+            pipe.hget(format!("cnt:1:{target}"), "like").hgetall(format!("like:1:{target}"));
+        }
+        let answers: Vec<(i64, BTreeMap<String, String>)> = pipe.query_async(&mut redis).await.unwrap();
+        let state = |user: &str, state: &str| (user.to_owned(), state.to_owned());
+        let states: BTreeMap<_, _> = ["1", "2", "3", "4", "5"].map(|user| state(user, "1")).into();
+        for (count, mut found) in answers {
+            assert_eq!(found.remove("0").as_deref(), Some("full"));
+            assert_eq!((count, &found), (5, &states));
+        }
     }
 }
