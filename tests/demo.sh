@@ -56,6 +56,29 @@ show "SELECT * FROM interaction_count" sql tallyd -e 'SELECT * FROM interaction_
 show "curl '$api/v1/users/42/like'" curl -sS "$api/v1/users/42/like"
 echo
 
+say "Redis is killed: MySQL takes its place, and says so"
+kill -KILL "$redis_pid"
+wait "$redis_pid" 2>/dev/null || true
+show "curl -i -X PUT $api/v1/like/note/10086/users/7" \
+    sh -c "curl -sS -i -X PUT $api/v1/like/note/10086/users/7 | tr -d '\r' | grep -iE '^(HTTP|tallyd-source|\{)'"
+echo
+
+say "Redis is back: the like is replayed into it"
+start_redis
+await redis ping
+replayed() { curl -fsS "$admin/status" | grep -q '"breaker":"closed".*"pending":0,"accepted_total":1,"replayed_total":1'; }
+await replayed
+show "curl $api/v1/like/note/10086" curl -sS "$api/v1/like/note/10086"
+echo
+show "redis-cli HGET like:1:10086 7" redis HGET like:1:10086 7
+
+say "Redis loses everything: it is restored from MySQL, and nothing that was synced is missing"
+show "tallyd sync" "$tallyd" sync
+show "redis-cli FLUSHALL" redis FLUSHALL
+show "tallyd sync" "$tallyd" sync
+show "curl $api/v1/like/note/10086" curl -sS "$api/v1/like/note/10086"
+echo
+
 say "What it did"
 show "tallyd status" "$tallyd" status
 

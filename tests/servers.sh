@@ -43,8 +43,12 @@ mariadb-install-db --no-defaults "${as_root[@]}" --force --datadir="$home/mysql"
 mariadbd --no-defaults "${as_root[@]}" --datadir="$home/mysql" --socket="$home/mysql.sock" --port="$mysql_port" \
     --bind-address=127.0.0.1 --pid-file="$home/mysql.pid" >"$home/mysql.log" 2>&1 &
 pids+=($!)
-redis-server --port "$redis_port" --bind 127.0.0.1 --dir "$home" --save '' --appendonly yes >"$home/redis.log" 2>&1 &
-pids+=($!)
+start_redis() {
+    redis-server --port "$redis_port" --bind 127.0.0.1 --dir "$home" --save '' --appendonly yes >>"$home/redis.log" 2>&1 &
+    redis_pid=$!
+    pids+=("$redis_pid")
+}
+start_redis
 
 redis() { redis-cli -p "$redis_port" "$@"; }
 sql() { mariadb --no-defaults --socket="$home/mysql.sock" --user=root --table "$@"; }
@@ -63,6 +67,8 @@ password_file = "$home/mysql-password"
 listen = "127.0.0.1:0"
 [admin]
 listen = "127.0.0.1:0"
+[degraded]
+probe_seconds = 1
 END
 export TALLYD_CONFIG="$home/config.toml"
 
