@@ -15,11 +15,13 @@ test: ## every test, against private servers or TALLYD_TEST_MYSQL_URL and TALLYD
 	TALLYD_TEST_SKIPPED=$$skipped cargo test --features failpoints; outcome=$$?; \
 	sort "$$skipped"; echo "skipped: $$(wc -l <"$$skipped")"; exit $$outcome
 
-torture: ## 100 faults under load, and nothing acknowledged is lost; FAULTS, SEED and KINDS (KillRedis,Flush) vary it
+torture: ## 100 faults under load, then outages at full length: nothing acknowledged is lost; FAULTS, SEED and KINDS (KillRedis,Flush) vary it
 	@tests/setup.sh
 	@TALLYD_TEST_MYSQL_URL= TALLYD_TEST_REDIS_URL= \
 	TALLYD_TEST_FAULTS=$${FAULTS:-100} TALLYD_TEST_SEED=$$SEED TALLYD_TEST_KINDS=$$KINDS \
 	cargo test --features failpoints --test torture -- --nocapture whatever_breaks
+	@TALLYD_TEST_MYSQL_URL= TALLYD_TEST_REDIS_URL= TALLYD_TEST_LONG=1 \
+	cargo test --features failpoints --test it -- --nocapture --test-threads 1 recovery:: case15:: restoring::case14::
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh

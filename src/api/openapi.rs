@@ -104,6 +104,10 @@ fn refuse(operation: &mut Operation, route: &str, secured: bool) {
     for response in operation.responses.responses.values_mut() {
         if let RefOr::T(response) = response {
             response.headers.extend([header("X-Request-Id")]);
+            // The list of a user is of MySQL at any time.
+            if ![users::ROUTE, ROUTE].contains(&route) {
+                response.headers.extend([header("Tallyd-Source")]);
+            }
         }
     }
     let (has_path, has_body) = (route.contains('{'), operation.request_body.is_some());
@@ -156,6 +160,10 @@ fn header(name: &str) -> (String, RefOr<utoipa::openapi::Header>) {
             (seconds.build(), "Seconds after which it is worth asking again")
         }
         "Allow" => (ObjectBuilder::new().schema_type(Type::String).build(), "The methods that are possible here"),
+        "Tallyd-Source" => {
+            let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["mysql"])).build();
+            (word, "Where MySQL answered in the place of Redis; what is not synced yet is missing then")
+        }
         "WWW-Authenticate" => (ObjectBuilder::new().schema_type(Type::String).build(), "What is needed: Bearer"),
         _ => {
             let id = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(128));

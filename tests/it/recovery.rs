@@ -20,6 +20,11 @@ fn from_mysql(reply: &Reply) -> bool {
     reply.header("tallyd-source") == Some("mysql")
 }
 
+/// Whether these are trials at full length, which the machine does not share with other tests: `make torture`.
+fn is_long() -> bool {
+    std::env::var_os("TALLYD_TEST_LONG").is_some()
+}
+
 async fn number(rig: &Rig, query: &str) -> i64 {
     rig.sql(query).await[0][0].as_deref().unwrap_or("0").parse().unwrap()
 }
@@ -69,9 +74,7 @@ async fn write_until(api: Http, rate: u64, stop: Arc<AtomicBool>) -> (u64, u64) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_under_load_is_balanced_afterwards() {
-    // `TALLYD_TEST_SECONDS=30` for a trial of its own, which the machine does not share with other tests.
-    let seconds: Option<u64> = std::env::var("TALLYD_TEST_SECONDS").ok().and_then(|text| text.parse().ok());
-    let (seconds, rate) = seconds.map_or((3, 150), |seconds| (seconds, 500));
+    let (seconds, rate) = if is_long() { (30, 500) } else { (3, 150) };
     let Some(mut redis) = PrivateRedis::start(&["--appendonly", "yes", "--appendfsync", "always"]).await else {
         return;
     };
@@ -229,6 +232,9 @@ async fn it_comes_up_by_itself_when_both_servers_do() {
     served.admin.get("/healthz").await.expect(200);
     served.admin.get("/readyz").await.expect(503);
     served.api().put("/v1/like/note/1/users/1").await.expect_problem(503, "unavailable");
+    let (begun, away) = (Instant::now(), Duration::from_secs(if is_long() { 300 } else { 3 }));
+    eventually(away + SOON, async || begun.elapsed() >= away, "the time without both").await;
+    assert!(served.daemon.is_running());
     redis.start_again().await;
     // MySQL is not needed for that.
     let written = async || served.api().put("/v1/like/note/1/users/1").await.status == 200;
