@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::TryStreamExt;
 use sqlx::mysql::MySqlRow;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -113,12 +114,13 @@ impl Session {
         self.unlimited(move |conn| {
             Box::pin(async move {
                 let failed = conn.failed();
-                let rows = conn.mysql.fetch_all(sqlx::raw_sql(AssertSqlSafe(select))).await.map_err(&failed)?;
-                let read = |row: &MySqlRow| -> Result<Option<(u16, Id)>, sqlx::Error> {
+                let read = |row: MySqlRow| async move {
                     let (target_type, target): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
                     Ok(u16::try_from(target_type).ok().zip(Id::try_from(target).ok()))
                 };
-                rows.iter().filter_map(|row| read(row).map_err(&failed).transpose()).collect()
+                // As they come: rows take many times the room of what is kept of them.
+                let rows = conn.mysql.fetch(sqlx::raw_sql(AssertSqlSafe(select)));
+                rows.try_filter_map(read).try_collect().await.map_err(failed)
             })
         })
         .await

@@ -2,15 +2,10 @@
 
 use std::collections::HashMap;
 
-use sqlx::{AssertSqlSafe, Executor, Row};
-
 use super::SinkError;
 use super::compare::key;
 use super::session::{Conn, Session};
 use crate::model::{Change, Id, RecordRow};
-
-/// Targets in one list.
-const LIST: usize = 500;
 
 impl Session {
     /// The latest time that the row behind each change (they come in key order) may stand for; `None` without a row, and
@@ -44,7 +39,7 @@ impl Session {
         target_type: u16,
         targets: Vec<Id>,
     ) -> Result<HashMap<(i64, u16), i64>, SinkError> {
-        self.with(move |conn| Box::pin(async move { conn.count_rows(target_type, &targets).await })).await
+        self.with(move |conn| Box::pin(async move { conn.counts_in(target_type, &targets).await })).await
     }
 }
 
@@ -58,27 +53,5 @@ impl Conn {
         let held = self.held_records(target_type, &rows, false).await?;
         let time = |change: &Change| Some(self.latest_ms(held.get(&key(&row(change)?))?));
         Ok(changes.iter().map(time).collect())
-    }
-
-    async fn count_rows(&mut self, target_type: u16, targets: &[Id]) -> Result<HashMap<(i64, u16), i64>, SinkError> {
-        let failed = self.failed();
-        let mut counts = HashMap::new();
-        for list in targets.chunks(LIST) {
-            let ids: Vec<String> = list.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "/* tallyd restore */ SELECT CAST(target_id AS SIGNED), CAST(interaction_type AS SIGNED), \
-                 CAST(count AS SIGNED) FROM interaction_count WHERE target_type = {target_type} AND target_id IN ({})",
-                ids.join(",")
-            );
-            for row in self.mysql.fetch_all(sqlx::raw_sql(AssertSqlSafe(text))).await.map_err(&failed)? {
-                let read = || -> Result<_, sqlx::Error> {
-                    let interaction = u16::try_from(row.try_get::<i64, _>(1)?).unwrap_or_default();
-                    Ok(((row.try_get(0)?, interaction), row.try_get(2)?))
-                };
-                let (key, count) = read().map_err(&failed)?;
-                counts.insert(key, count);
-            }
-        }
-        Ok(counts)
     }
 }

@@ -67,19 +67,6 @@ impl Store {
         Ok(questions.iter().map(|&(_, _, _, user)| known(user, &mut answers)).collect())
     }
 
-    /// The counts of every configured interaction with a target, in configured order.
-    pub async fn ask_counts(&self, target_type: u16, target: Id) -> Result<Vec<Option<i64>>, StoreError> {
-        let mut command = redis::cmd("HMGET");
-        command.arg(self.keys.count(target_type, target));
-        for interaction in &self.vocabulary.interactions {
-            command.arg(&interaction.name);
-        }
-        let mut connection = self.connection.clone();
-        let counts: RedisResult<Vec<Option<String>>> = command.query_async(&mut connection).await;
-        let counts = counts.map_err(self.failed("the question for counts"))?;
-        Ok(counts.into_iter().map(|count| count?.parse().ok()).collect())
-    }
-
     /// Counts a viewer, at most once in `window`, within `patience`.
     pub async fn view(
         &self,

@@ -117,16 +117,7 @@ impl Restorer {
 
     /// One page of the keys of the partition; those of other programs are left out.
     pub async fn scan_known(&mut self, cursor: u64) -> Result<KnownPage, StoreError> {
-        let mut connection = self.store.connection.clone();
-        let (cursor, found): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
-            .arg(cursor)
-            .arg("MATCH")
-            .arg(self.store.keys.target_pattern(self.partition))
-            .arg("COUNT")
-            .arg(PAGE)
-            .query_async(&mut connection)
-            .await
-            .map_err(self.store.failed("SCAN of the known targets"))?;
+        let (cursor, found) = self.store.scan_keys(self.partition, cursor).await?;
         let mut known = KnownPage { cursor, ..KnownPage::default() };
         for key in found.iter().filter_map(|key| std::str::from_utf8(key).ok()) {
             match self.store.keys.parse(self.partition, key) {

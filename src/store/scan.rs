@@ -3,8 +3,8 @@
 use redis::{RedisResult, Value};
 
 use super::read::{HashPage, Kept, count_value};
-use super::{BadMark, Holder, Marks, StoreError, keys::TargetKey, mark, script};
-use crate::model::{Chunk, CountRow, CountValue, Id, Reason, RecordRow, Rejected, Source};
+use super::{BadMark, Holder, Marks, Store, StoreError, keys::TargetKey, mark, script};
+use crate::model::{Chunk, CountRow, CountValue, Id, Partition, Reason, RecordRow, Rejected, Source};
 
 /// States asked for in one MULTI, over all its hashes.
 const PAGE: usize = 2000;
@@ -89,16 +89,7 @@ impl Holder {
 
     /// One page of the targets that Redis knows, for a full pass. What a SCAN repeats may come again.
     pub async fn scan_known(&mut self, cursor: u64) -> Result<(u64, Vec<Id>), StoreError> {
-        let mut connection = self.store.connection.clone();
-        let (cursor, found): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
-            .arg(cursor)
-            .arg("MATCH")
-            .arg(self.store.keys.target_pattern(self.partition))
-            .arg("COUNT")
-            .arg(PAGE)
-            .query_async(&mut connection)
-            .await
-            .map_err(self.store.failed("SCAN of the known targets"))?;
+        let (cursor, found) = self.store.scan_keys(self.partition, cursor).await?;
         let target = |key: &Vec<u8>| match self.store.keys.parse(self.partition, std::str::from_utf8(key).ok()?)? {
             TargetKey::Count(target) => Some(target),
             TargetKey::State(word, target) => self.store.vocabulary.interaction(&word).map(|_| target),
@@ -214,6 +205,22 @@ impl Holder {
             .arg(before)
             .arg(active);
         self.invoke("the correction of a count", &invocation).await
+    }
+}
+
+impl Store {
+    /// One page of the keys of a partition's targets, besides others: see [`Keys::parse`].
+    pub(super) async fn scan_keys(&self, partition: Partition, cursor: u64) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
+        let mut connection = self.connection.clone();
+        redis::cmd("SCAN")
+            .arg(cursor)
+            .arg("MATCH")
+            .arg(self.keys.target_pattern(partition))
+            .arg("COUNT")
+            .arg(PAGE)
+            .query_async(&mut connection)
+            .await
+            .map_err(self.failed("SCAN of the known targets"))
     }
 }
 
