@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
-use super::read::Kept;
+use super::kept::Kept;
 use super::{EventClock, Store, StoreError, script};
 use crate::model::Id;
 

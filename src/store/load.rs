@@ -1,39 +1,16 @@
 //! Loading a target: what MySQL holds of it is merged into Redis, piece by piece, under the loader's lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{RedisResult, ScriptInvocation};
 
-use super::read::Kept;
-use super::{Store, StoreError, script};
+use super::kept::Kept;
+use super::{Store, StoreError, Wanted, script};
 use crate::model::{Id, Partition};
 
 /// How long the lock holds; every piece prolongs it.
 const LOCK: Duration = Duration::from_secs(10);
-
-/// What somebody wants to be known of a target.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
-    /// Counts, by code of the interaction.
-    pub counts: BTreeSet<u16>,
-    /// States of users, with the code of the interaction.
-    pub states: BTreeSet<(u16, Id)>,
-    /// States that are to be written: what a write needs must be known besides.
-    pub writes: BTreeSet<(u16, Id)>,
-    /// All counts, and every hash that is not empty.
-    pub whole: bool,
-}
-
-impl Wanted {
-    /// Wants this, too.
-    pub fn add(&mut self, other: &Self) {
-        self.counts.extend(&other.counts);
-        self.states.extend(&other.states);
-        self.writes.extend(&other.writes);
-        self.whole |= other.whole;
-    }
-}
 
 /// What a caller who wants to load finds.
 #[derive(Debug)]

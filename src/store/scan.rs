@@ -2,7 +2,8 @@
 
 use redis::{RedisResult, Value};
 
-use super::read::{HashPage, Kept, count_value};
+use super::kept::{Kept, count_value};
+use super::read::HashPage;
 use super::{BadMark, Holder, Marks, Store, StoreError, keys::TargetKey, mark, script};
 use crate::model::{Chunk, CountRow, CountValue, Id, Partition, Reason, RecordRow, Rejected, Source};
 
