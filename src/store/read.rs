@@ -6,7 +6,7 @@ use redis::{Pipeline, RedisResult, Value};
 
 use super::kept::{Kept, count_value};
 use super::{BadMark, Holder, Marks, StoreError, mark, script};
-use crate::model::{Change, Chunk, CountRow, CountValue, Id, Reason, RecordRow, Rejected, Source};
+use crate::model::{Change, Chunk, CountRow, Id, Reason, RecordRow, Rejected, Source};
 
 /// Fields asked for in one HSCAN.
 const PAGE: usize = 1000;
