@@ -83,7 +83,7 @@ async fn commit(
     entries: Vec<Entry>,
 ) {
     let rows = entries.iter().flat_map(|entry| entry.rows.iter().copied()).collect();
-    match in_time(context, Box::pin(session.degrade(partition, rows, clock.earliest_ms()))).await {
+    match in_time(context, Box::pin(session.degrade(partition, rows, clock.unseen_ms()))).await {
         Ok(degraded) => {
             let mut degraded = degraded.into_iter();
             for entry in entries {
@@ -94,7 +94,7 @@ async fn commit(
         Err(error) if error.is_of_a_row() && entries.len() > 1 => {
             for entry in entries {
                 let rows = entry.rows.clone();
-                let degrade = Box::pin(session.degrade(partition, rows, clock.earliest_ms()));
+                let degrade = Box::pin(session.degrade(partition, rows, clock.unseen_ms()));
                 let outcome = in_time(context, degrade).await;
                 tell(clock, entry, outcome.map_err(|error| error.to_string()));
             }

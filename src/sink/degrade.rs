@@ -53,7 +53,8 @@ impl Session {
     /// tried again, within bounds.
     ///
     /// An event time is at least `earliest_ms` (MySQL's own time when that is not known) and newer than the row's, so
-    /// that the write stands. After [`SinkError::Unreachable`] the writes may have been made.
+    /// that the write stands; where the table counts whole seconds, it may be the row's, for of equal times the later
+    /// write stands, and a time that is moved on by every write would soon be that of a future. After [`SinkError::Unreachable`] the writes may have been made.
     pub async fn degrade(
         &mut self,
         partition: Partition,
@@ -88,7 +89,8 @@ impl Conn {
         let Partition { target_type, shard } = partition;
         let failed = self.failed();
         let layout = self.layout()?;
-        let unit_ms = self.time_unit_ms().unwrap_or(1);
+        let unit_ms = self.time_unit_ms();
+        let (unit_ms, later_ms) = (unit_ms.unwrap_or(1), i64::from(unit_ms.is_none()));
         self.mysql.execute("/* tallyd degrade */ START TRANSACTION").await.map_err(&failed)?;
         let now_ms = match earliest_ms {
             Some(ms) => ms,
@@ -106,7 +108,7 @@ impl Conn {
         .await?;
         // Locked by now.
         let held = self.held_records(target_type, &rows, false).await?;
-        let Applied { rows, by } = apply(writes, &held, now_ms, unit_ms);
+        let Applied { rows, by } = apply(writes, &held, now_ms, later_ms);
         self.write_records(target_type, &rows).await?;
         let counts = self.move_known_counts(target_type, &rows, flips(&rows, &held), layout.by_target).await?;
         self.write_rows(&rows_of(writes, &rows), JOURNAL, ROW_BYTES, |query, row| {
@@ -158,12 +160,12 @@ struct Applied {
     by: Vec<i64>,
 }
 
-fn apply(writes: &[RecordRow], held: &HashMap<Key, Held>, now_ms: i64, unit_ms: i64) -> Applied {
+fn apply(writes: &[RecordRow], held: &HashMap<Key, Held>, now_ms: i64, later_ms: i64) -> Applied {
     let mut states: HashMap<Key, RecordRow> = HashMap::new();
     let mut by = Vec::with_capacity(writes.len());
     for write in writes {
         let held = held.get(&key(write)).copied().unwrap_or(Held { active: false, update_ms: 0 });
-        let at_ms = now_ms.max(held.update_ms.saturating_add(unit_ms));
+        let at_ms = now_ms.max(held.update_ms.saturating_add(later_ms));
         let row = states.entry(key(write)).or_insert(RecordRow { active: held.active, at_ms, ..*write });
         by.push(i64::from(write.active) - i64::from(row.active));
         row.active = write.active;
@@ -216,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_counts_seconds_gets_the_next_one() {
+    fn a_table_that_counts_seconds_is_not_driven_into_the_future() {
         let held = HashMap::from([(key(&write(2, true)), Held { active: true, update_ms: 5_000 })]);
-        let Applied { rows, .. } = apply(&[write(2, false)], &held, 5_000, 1_000);
-        assert_eq!((rows[0].active, rows[0].at_ms), (false, 6_000));
+        let Applied { rows, .. } = apply(&[write(2, false)], &held, 5_000, 0);
+        assert_eq!((rows[0].active, rows[0].at_ms), (false, 5_000));
     }
 }

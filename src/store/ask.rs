@@ -1,6 +1,6 @@
 //! Answers from Redis: states, counts, and counting viewers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Pipeline, RedisResult, Value};
 
@@ -90,9 +90,10 @@ impl Store {
             .arg(target.get())
             .arg(u64::try_from(window.as_millis()).unwrap_or(u64::MAX).max(1));
         let mut connection = self.connection.clone();
+        let sent = Instant::now();
         let answer: RedisResult<(i64, i64, String, String)> = script::invoke(&invocation, &mut connection).await;
         let (redis_ms, event_ms, word, count) = answer.map_err(self.failed("the view script"))?;
-        clock.saw(redis_ms, event_ms);
+        clock.saw(redis_ms, event_ms, sent);
         Ok(match word.as_str() {
             "not_loaded" => Viewed::NotLoaded,
             "expired" => Viewed::Expired,

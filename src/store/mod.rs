@@ -4,6 +4,7 @@
 //! [`Store::write`]. Nothing here knows MySQL.
 
 mod ask;
+mod clock;
 mod connect;
 mod error;
 mod holder;
@@ -24,6 +25,7 @@ mod wanted;
 mod write;
 
 pub use ask::{Known, Viewed};
+pub use clock::EventClock;
 pub use error::StoreError;
 pub use holder::{Acked, Claim, Holder, Loss, LossKind, Marks, Verdict};
 pub use keys::Keys;
@@ -37,7 +39,7 @@ pub use scan::{ScanItem, Scanned, revalue};
 pub use unload::Idle;
 pub use verify::Corrected;
 pub use wanted::Wanted;
-pub use write::{EventClock, Unloaded, WriteOp, Written};
+pub use write::{Unloaded, WriteOp, Written};
 
 use std::sync::Arc;
 

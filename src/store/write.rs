@@ -1,11 +1,10 @@
-//! Recording state changes, and the clock that orders them.
+//! Recording state changes.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use super::{Store, StoreError, script};
+use super::{EventClock, Store, StoreError, script};
 use crate::model::{Id, Partition};
 
 /// One state to set.
@@ -48,58 +47,6 @@ pub enum Unloaded {
     Accept,
 }
 
-/// Orders the writes of one caller, whatever Redis' clock does.
-///
-/// An event time is the larger of Redis `TIME` and the greatest event time seen so far plus the monotonic time
-/// passed since (a hybrid logical clock: Kulkarni et al., 2014).
-#[derive(Debug, Default)]
-pub struct EventClock {
-    seen: Mutex<Option<Seen>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    event_ms: i64,
-    event_at: Instant,
-    redis_ms: i64,
-    redis_at: Instant,
-}
-
-fn after(start_ms: i64, at: Instant) -> i64 {
-    start_ms.saturating_add(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX))
-}
-
-impl EventClock {
-    /// The greatest event time that may have been given by now, and Redis' time by now; the latter never runs ahead
-    /// of the real one by more than its clock was stepped back. `None` before the first answer.
-    fn now(&self) -> Option<(i64, i64)> {
-        let seen = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some((after(seen.event_ms, seen.event_at), after(seen.redis_ms, seen.redis_at)))
-    }
-
-    /// The earliest time for an event that Redis does not see: what Redis' clock says by now, as far as it was heard,
-    /// and not before any event that was given. Unix milliseconds; `None` before Redis was first heard.
-    #[must_use]
-    pub fn earliest_ms(&self) -> Option<i64> {
-        self.now().map(|(event_ms, redis_ms)| event_ms.max(redis_ms))
-    }
-
-    /// An event was given this time by somebody else than Redis.
-    pub fn gave(&self, event_ms: i64) {
-        if let Some((_, redis_ms)) = self.now() {
-            self.saw(redis_ms, event_ms);
-        }
-    }
-
-    pub(super) fn saw(&self, redis_ms: i64, event_ms: i64) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let older = seen.filter(|s| after(s.event_ms, s.event_at) > event_ms);
-        let (event_ms, event_at) = older.map_or((event_ms, now), |s| (s.event_ms, s.event_at));
-        *seen = Some(Seen { event_ms, event_at, redis_ms, redis_at: now });
-    }
-}
-
 impl Store {
     /// Records state changes of one partition, in order and atomically, within `patience`: a write that comes too
     /// late to be answered in that time is not done at all.
@@ -132,12 +79,13 @@ impl Store {
                 invocation.key(self.keys.load_lock(partition.target_type, op.target));
             }
         }
+        let sent = Instant::now();
         let answer: RedisResult<Vec<Value>> = script::invoke(&invocation, &mut connection).await;
         let mut answer = answer.map_err(self.failed(what))?.into_iter();
         let mut time = || redis::from_redis_value::<i64>(answer.next().unwrap_or(Value::Nil));
         let (redis_ms, event_ms) =
             time().and_then(|redis_ms| Ok((redis_ms, time()?))).map_err(|e| self.failed(what)(e.into()))?;
-        clock.saw(redis_ms, event_ms);
+        clock.saw(redis_ms, event_ms, sent);
         let written: Vec<Written> = answer.map(written).collect();
         // A server that is out of memory, say, is so for all of them.
         match written
@@ -159,7 +107,7 @@ impl Store {
             let mut connection = self.connection.clone();
             let time: RedisResult<(i64, i64)> = redis::cmd("TIME").query_async(&mut connection).await;
             let (seconds, micros) = time.map_err(self.failed("TIME"))?;
-            clock.saw(seconds * 1000 + micros / 1000, 0);
+            clock.saw(seconds * 1000 + micros / 1000, 0, began);
         }
         let (event_ms, redis_ms) = clock.now().unwrap_or_default();
         let patience_ms = patience.saturating_sub(began.elapsed()).as_millis();
@@ -178,21 +126,5 @@ fn written(answer: Value) -> Written {
             Written::Recorded { changed: word == "changed", count: count.parse().ok() }
         }
         (_, message) => Written::Failed(message.unwrap_or_else(|| "an answer that is not understood".to_owned())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn event_times_never_go_back_when_redis_time_does() {
-        let clock = EventClock::default();
-        assert_eq!(clock.now(), None);
-        clock.saw(5_000, 5_000);
-        clock.saw(1_000, 1_000);
-        let (event_ms, redis_ms) = clock.now().unwrap();
-        assert!(event_ms >= 5_000, "the greatest event time seen stays: {event_ms}");
-        assert!((1_000..5_000).contains(&redis_ms), "deadlines follow the clock that Redis has now: {redis_ms}");
     }
 }
