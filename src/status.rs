@@ -106,6 +106,8 @@ struct Mysql {
     runs: Vec<String>,
     journal: u64,
     replayed: u64,
+    /// Whether a run would replay some of the journal.
+    waits: bool,
 }
 
 /// Asks both servers. One that is down is said to be, and its facts are absent.
@@ -120,9 +122,9 @@ pub async fn gather(context: &Context) -> Status {
     let address = context.config.mysql.address();
     let mysql = mysql.unwrap_or_else(|_| Err(SinkError::Unreachable { address, cause: late("MySQL") }));
     let pending = mysql.as_ref().ok().map(|mysql| mysql.journal);
-    let breaker = match (&redis, pending) {
+    let breaker = match (&redis, &mysql) {
         (Err(_), _) => "open",
-        (Ok(_), Some(1..)) => "replaying",
+        (Ok(_), Ok(Mysql { waits: true, .. })) => "replaying",
         (Ok(_), _) => "closed",
     };
     let partitions = context.partitions().into_iter().enumerate().map(|(at, partition)| {
@@ -200,6 +202,7 @@ async fn ask_mysql(context: &Context) -> Result<Mysql, SinkError> {
     let partitions = session.partitions().await?;
     let runs = session.last_runs(RUNS).await?;
     let (journal, replayed) = session.journal_balance().await?;
+    let waits = session.journal_waits(&context.vocabulary, context.config.redis.shards).await?;
     session.close().await;
-    Ok(Mysql { partitions, runs, journal, replayed })
+    Ok(Mysql { partitions, runs, journal, replayed, waits })
 }

@@ -11,7 +11,7 @@ use crate::http::Problem;
 use crate::sink::SinkError;
 
 /// How long the schema is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(800);
 
 /// What a load balancer should wait before it asks again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -51,6 +51,6 @@ async fn mysql(admin: &Admin) -> Mysql {
         Ok(Ok(_)) => Mysql::Current,
         Ok(Err(error @ SinkError::Schema { .. })) => Mysql::Old(error.to_string()),
         Ok(Err(error)) => Mysql::Down(error.to_string()),
-        Err(_) => Mysql::Down(format!("MySQL did not answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Mysql::Down(format!("MySQL did not answer within {} ms", PATIENCE.as_millis())),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Clock, Finding, Level, bad, is_loopback, last_run, ok};
 use crate::config::{Config, SslMode};
-use crate::sink::{PartitionRow, ServerFacts, SinkError};
+use crate::sink::{PartitionRow, ServerFacts, Session, SinkError};
 use crate::sync::Context;
 
 /// Below this, statements are cut so small that a sync is slow.
@@ -30,7 +30,10 @@ pub(super) async fn look(context: &Context) -> Looked {
     let mut findings = findings(&facts, &context.config);
     let schema = session.require_schema().await;
     let work = match &schema {
-        Ok(_) => Some((session.last_runs(1).await, session.partitions().await)),
+        Ok(_) => {
+            findings.extend(journal(&mut session, context).await);
+            Some((session.last_runs(1).await, session.partitions().await))
+        }
         Err(_) => None,
     };
     session.close().await;
@@ -43,6 +46,28 @@ pub(super) async fn look(context: &Context) -> Looked {
     });
     findings.extend(partitions.as_ref().err().map(|error| unreadable("event times", error)));
     Looked { clock, partitions: partitions.ok(), findings }
+}
+
+/// Degraded writes that no run replays.
+async fn journal(session: &mut Session, context: &Context) -> Option<Finding> {
+    const NAME: &str = "degraded journal";
+    let waits = match session.journal_waits(&context.vocabulary, context.config.redis.shards).await {
+        Ok(waits) => waits,
+        Err(error) => return Some(unreadable(NAME, &error)),
+    };
+    match session.journal_balance().await {
+        Ok((0, _)) => Some(ok(NAME, "empty")),
+        Ok((pending, _)) if waits => Some(ok(NAME, format!("{pending} writes wait to be replayed into Redis"))),
+        Ok((pending, _)) => Some(bad(
+            NAME,
+            Level::Warn,
+            format!(
+                "{pending} writes concern interactions, target types or shards that are not configured: none is replayed"
+            ),
+            "configure them again, or DELETE these rows of degraded_write: MySQL has the records they are about",
+        )),
+        Err(error) => Some(unreadable(NAME, &error)),
+    }
 }
 
 fn unreadable(name: &'static str, error: &SinkError) -> Finding {

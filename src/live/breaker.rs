@@ -85,9 +85,31 @@ struct Inner {
     touched: HashSet<(u16, Id)>,
     /// One greater with every degraded write that begins.
     generation: u64,
+    /// Degraded writes that have begun and may still be committed.
+    under_way: u64,
     /// Degraded writes acknowledged since reads were last all answered by Redis.
     accepted: u64,
     since: Option<Instant>,
+}
+
+/// What ended when reads went back to Redis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Closed {
+    /// Whether the breaker had opened, or single writes had gone to MySQL while it was closed.
+    pub(super) was_open: bool,
+    /// Degraded writes that were acknowledged.
+    pub(super) accepted: u64,
+    /// For how long reads were not all answered by Redis.
+    pub(super) time: Duration,
+}
+
+/// Degraded writes that may still be committed.
+pub(super) struct UnderWay(Breaker);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.lock().under_way -= 1;
+    }
 }
 
 /// The breaker of a process. Clones share it.
@@ -145,11 +167,12 @@ impl Breaker {
         tracing::warn!("breaker open: {why}; writes go to MySQL and its journal, reads are answered by MySQL");
     }
 
-    /// Writes to these targets are about to go to MySQL.
-    pub(super) fn degrading(&self, targets: impl Iterator<Item = (u16, Id)>) {
+    /// Writes to these targets are about to go to MySQL; they may be committed until what is answered is dropped.
+    pub(super) fn degrading(&self, targets: impl Iterator<Item = (u16, Id)>) -> UnderWay {
         let mut inner = self.lock();
         inner.touched.extend(targets);
         inner.generation += 1;
+        inner.under_way += 1;
         inner.since.get_or_insert_with(Instant::now);
         let (generation, many) = (inner.generation, inner.touched.len() > TOUCHED);
         if many {
@@ -160,6 +183,7 @@ impl Breaker {
         if many && self.state() == BreakerState::Closed {
             self.replaying();
         }
+        UnderWay(self.clone())
     }
 
     /// So many degraded writes were acknowledged.
@@ -179,26 +203,27 @@ impl Breaker {
         self.metrics.open(true);
     }
 
-    /// The generation by which an empty journal is judged: what begins later may not be in it yet.
-    pub(super) fn generation(&self) -> u64 {
-        self.lock().generation
+    /// The generation by which an empty journal is judged: what begins later may not be in it yet. `None` while a write
+    /// is under way, which may not be in it either.
+    pub(super) fn generation(&self) -> Option<u64> {
+        let inner = self.lock();
+        (inner.under_way == 0).then_some(inner.generation)
     }
 
     /// Every degraded write up to `generation` is replayed: reads go back to Redis, unless others have begun since.
-    /// Answers how many were acknowledged, and for how long reads were not answered by Redis.
-    pub(super) fn close(&self, generation: u64) -> Option<(u64, Duration)> {
+    pub(super) fn close(&self, generation: u64) -> Option<Closed> {
         let mut inner = self.lock();
         if inner.generation != generation || self.state() == BreakerState::Open {
             return None;
         }
         inner.touched.clear();
         let accepted = std::mem::take(&mut inner.accepted);
-        let since = inner.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        let time = inner.since.take().map_or(Duration::ZERO, |since| since.elapsed());
         self.owed.send_replace(0);
-        self.state.send_replace(BreakerState::Closed);
+        let was_open = self.state.send_replace(BreakerState::Closed) != BreakerState::Closed;
         drop(inner);
         self.metrics.open(false);
-        Some((accepted, since))
+        Some(Closed { was_open, accepted, time })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -230,20 +255,23 @@ mod tests {
         let breaker = Breaker::new(BreakerMetrics::default());
         let (one, two) = (1.try_into().unwrap(), 2.try_into().unwrap());
         assert!(!breaker.reads_mysql(1, one));
-        breaker.degrading([(1, one)].into_iter());
-        breaker.accepted(1);
+        let under_way = breaker.degrading([(1, one)].into_iter());
         assert!(breaker.reads_mysql(1, one) && !breaker.reads_mysql(1, two));
-        let before = breaker.generation();
-        breaker.degrading([(1, two)].into_iter());
+        assert_eq!(breaker.generation(), None, "it may not be in the journal yet");
+        drop(under_way);
+        breaker.accepted(1);
+        let before = breaker.generation().unwrap();
+        drop(breaker.degrading([(1, two)].into_iter()));
         assert_eq!(breaker.close(before), None);
         assert!(breaker.reads_mysql(1, two));
-        assert_eq!(breaker.close(breaker.generation()).map(|(accepted, _)| accepted), Some(1));
+        let closed = breaker.close(breaker.generation().unwrap()).unwrap();
+        assert_eq!((closed.was_open, closed.accepted), (false, 1));
         assert!(!breaker.reads_mysql(1, one) && !breaker.reads_mysql(1, two));
 
         breaker.open("test");
         assert!(breaker.reads_mysql(9, one));
-        assert_eq!(breaker.close(breaker.generation()), None, "an open breaker closes after a probe only");
+        assert_eq!(breaker.close(breaker.generation().unwrap()), None, "an open breaker closes after a probe only");
         breaker.replaying();
-        assert!(breaker.close(breaker.generation()).is_some());
+        assert!(breaker.close(breaker.generation().unwrap()).unwrap().was_open);
     }
 }

@@ -8,7 +8,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use super::group_commit::in_time;
 use super::{Answer, Live, LiveError, Question, RETRY_AFTER, Source, StateOp, Told};
 use crate::model::{Partition, RecordRow};
-use crate::sink::{Asked, Degraded};
+use crate::sink::{Asked, Degraded, SinkError};
 
 /// How much may go to MySQL instead of Redis, a second. Writes and reads have a measure each, so that no storm of page
 /// views keeps likes out.
@@ -47,9 +47,9 @@ impl Live {
         // At once, for the one who waits; the task that commits takes them in turn.
         let writes = partitions.into_iter().map(|(partition, places)| async move {
             // Before the first of them may be in the journal.
-            self.breaker.degrading(places.iter().map(|&at| (ops[at].target_type, ops[at].target)));
+            let under_way = self.breaker.degrading(places.iter().map(|&at| (ops[at].target_type, ops[at].target)));
             let rows = places.iter().map(|&at| row(&ops[at])).collect();
-            (places, self.group_commit.write(partition, rows).await)
+            (places, self.group_commit.write(partition, rows, under_way).await)
         });
         for (places, outcome) in futures::future::join_all(writes).await {
             match outcome {
@@ -83,13 +83,16 @@ impl Live {
             })
             .collect();
         if !asked.is_empty() {
-            let work = async {
-                let mut borrowed = self.sessions.borrow().await?;
+            let sessions = self.sessions.clone();
+            // It goes on when nobody waits for it any more: a query that is dropped costs its connection.
+            let work = tokio::spawn(async move {
+                let mut borrowed = sessions.borrow().await?;
                 let outcome = borrowed.session.answer(asked).await;
                 borrowed.give_back();
                 outcome
-            };
-            match in_time(&self.context, Box::pin(work)).await {
+            });
+            let work = async { work.await.unwrap_or_else(|error| Err(SinkError::Internal(error.to_string()))) };
+            match in_time(&self.context, work).await {
                 Ok(found) => {
                     for (&at, (count, active)) in places.iter().zip(found) {
                         answers[at] = Some(Ok(Told { count, active, source: Source::Mysql }));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::breaker::UnderWay;
 use crate::model::{Partition, RecordRow};
 use crate::sink::{Degraded, Session, SinkError};
 use crate::store::EventClock;
@@ -25,6 +26,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 struct Entry {
     partition: Partition,
     rows: Vec<RecordRow>,
+    /// Until it is dropped, they may be committed.
+    _under_way: UnderWay,
     answer: oneshot::Sender<Result<Vec<Degraded>, String>>,
 }
 
@@ -43,9 +46,14 @@ impl GroupCommit {
 
     /// Sets states of one partition, in order. When this answers Ok, they are committed with their journal rows; after an
     /// error they may be.
-    pub(super) async fn write(&self, partition: Partition, rows: Vec<RecordRow>) -> Result<Vec<Degraded>, String> {
+    pub(super) async fn write(
+        &self,
+        partition: Partition,
+        rows: Vec<RecordRow>,
+        under_way: UnderWay,
+    ) -> Result<Vec<Degraded>, String> {
         let (answer, committed) = oneshot::channel();
-        let entry = Entry { partition, rows, answer };
+        let entry = Entry { partition, rows, _under_way: under_way, answer };
         self.queue.try_send(entry).map_err(|_| "too many writes wait for MySQL".to_owned())?;
         match tokio::time::timeout(PATIENCE, committed).await {
             Ok(Ok(outcome)) => outcome,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::breaker::{Breaker, BreakerState};
+use super::breaker::{Breaker, BreakerState, Closed};
 use super::link::Link;
 use crate::sink::{Session, SinkError};
 use crate::sync::Context;
@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Goes on until it is dropped.
 pub(super) async fn keep(context: std::sync::Arc<Context>, breaker: Breaker, link: Link) {
+    let mut session = context.sink.session();
+    let mut replayed = replayed_total(&mut session).await;
+    session.close().await;
     loop {
         let (mut state, mut owed) = breaker.watch();
         tokio::select! {
@@ -21,14 +24,28 @@ pub(super) async fn keep(context: std::sync::Arc<Context>, breaker: Breaker, lin
             _ = owed.wait_for(|generation| *generation > 0) => {}
         }
         let mut session = context.sink.session();
-        let before = session.journal_balance().await.ok();
-        lead_back(&context, &breaker, &link, &mut session, before.map(|(_, replayed)| replayed)).await;
+        if replayed.is_none() {
+            replayed = replayed_total(&mut session).await;
+        }
+        replayed = lead_back(&context, &breaker, &link, &mut session, replayed).await;
         session.close().await;
     }
 }
 
-/// Until reads are answered by Redis again; `replayed` is the total before.
-async fn lead_back(context: &Context, breaker: &Breaker, link: &Link, session: &mut Session, replayed: Option<u64>) {
+/// How many degraded writes were ever replayed, if MySQL says so.
+async fn replayed_total(session: &mut Session) -> Option<u64> {
+    session.journal_balance().await.ok().map(|(_, replayed)| replayed)
+}
+
+/// Until reads are answered by Redis again; `before` is how many writes were replayed before, and the answer how many are by
+/// then.
+async fn lead_back(
+    context: &Context,
+    breaker: &Breaker,
+    link: &Link,
+    session: &mut Session,
+    before: Option<u64>,
+) -> Option<u64> {
     loop {
         if breaker.state() == BreakerState::Open {
             tokio::time::sleep(context.config.degraded.probe).await;
@@ -41,15 +58,18 @@ async fn lead_back(context: &Context, breaker: &Breaker, link: &Link, session: &
             }
             continue;
         }
-        let generation = breaker.generation();
-        let pause = match session.journal_waits(&context.vocabulary).await {
+        let Some(generation) = breaker.generation() else {
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
+        let pause = match session.journal_waits(&context.vocabulary, context.config.redis.shards).await {
             Ok(false) => {
                 // Asked before reads return, for the total must not be that of later episodes.
-                let total = session.journal_balance().await.ok().map(|(_, total)| total);
+                let total = replayed_total(session).await;
                 match breaker.close(generation) {
-                    Some((accepted, time)) => {
-                        let replayed = total.zip(replayed).map(|(total, before)| total.saturating_sub(before));
-                        return tell(accepted, replayed, time);
+                    Some(closed) => {
+                        tell(closed, total.zip(before).map(|(total, before)| total.saturating_sub(before)));
+                        return total;
                     }
                     None => LOOK,
                 }
@@ -57,7 +77,10 @@ async fn lead_back(context: &Context, breaker: &Breaker, link: &Link, session: &
             Ok(true) => LOOK,
             // Nothing of ours is in the journal that cannot be asked.
             Err(SinkError::Unreachable { .. }) if breaker.acknowledged() == 0 => match breaker.close(generation) {
-                Some((accepted, time)) => return tell(accepted, None, time),
+                Some(closed) => {
+                    tell(closed, None);
+                    return None;
+                }
                 None => PAUSE,
             },
             Err(error) => {
@@ -70,11 +93,18 @@ async fn lead_back(context: &Context, breaker: &Breaker, link: &Link, session: &
 }
 
 /// The balance: what this process had acknowledged, and what all runs have replayed since.
-fn tell(accepted: u64, replayed: Option<u64>, time: Duration) {
+fn tell(Closed { was_open, accepted, time }: Closed, replayed: Option<u64>) {
     let replayed = replayed.map_or_else(|| "an unknown number".to_owned(), |replayed| replayed.to_string());
     let seconds = time.as_secs_f64();
-    tracing::info!(
-        "breaker closed: {accepted} degraded writes accepted, {replayed} replayed, after {seconds:.1} s; reads are \
-         answered by Redis"
-    );
+    if was_open {
+        tracing::info!(
+            "breaker closed: {accepted} degraded writes accepted, {replayed} replayed, after {seconds:.1} s; reads are \
+             answered by Redis"
+        );
+    } else if accepted > 0 {
+        tracing::info!(
+            "calls to Redis failed, and the breaker stayed closed: {accepted} degraded writes accepted, {replayed} \
+             replayed, after {seconds:.1} s"
+        );
+    }
 }

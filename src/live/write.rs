@@ -137,8 +137,14 @@ impl Live {
             let wanted = targets.entry((op.target_type, op.target)).or_default();
             wanted.writes.insert((op.interaction, op.user));
         }
-        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| async move {
-            ((target_type, target), self.load(target_type, target, wanted).await)
+        // They go on when nobody waits for them any more: a query that is dropped costs its connection.
+        let loads = futures::stream::iter(targets).map(|((target_type, target), wanted)| {
+            let live = self.clone();
+            let load = tokio::spawn(async move { live.load(target_type, target, wanted).await });
+            async move {
+                let died = |error| Err(NotLoaded::Busy(LiveError::unavailable(format!("a load ended badly: {error}"))));
+                ((target_type, target), load.await.unwrap_or_else(died))
+            }
         });
         let mut outcomes: BTreeMap<(u16, Id), Result<(), NotLoaded>> = loads.buffer_unordered(LOADS).collect().await;
         let mut away = BTreeSet::new();

@@ -43,9 +43,9 @@ fn list(codes: impl Iterator<Item = String>) -> String {
 
 impl Session {
     /// Whether the journal has a row that a run would replay.
-    pub async fn journal_waits(&mut self, vocabulary: &Vocabulary) -> Result<bool, SinkError> {
+    pub async fn journal_waits(&mut self, vocabulary: &Vocabulary, shards: u16) -> Result<bool, SinkError> {
         let types = list(vocabulary.targets.iter().map(|target| target.code.to_string()));
-        self.any_journaled(format!("target_type IN ({types})"), vocabulary).await
+        self.any_journaled(format!("target_type IN ({types}) AND shard < {shards}"), vocabulary).await
     }
 
     /// Whether it has one of this partition.

@@ -31,8 +31,8 @@ struct Seen {
 #[derive(Clone, Copy, Debug)]
 struct Look {
     round_trip: Duration,
-    /// What it said, and what it must have said when that arrived.
-    middle_ms: i64,
+    /// What it must have said when its answer arrived, microseconds.
+    middle_us: i64,
     at: Instant,
 }
 
@@ -53,7 +53,9 @@ impl EventClock {
     #[must_use]
     pub fn unseen_ms(&self) -> Option<i64> {
         let seen = (*self.lock())?;
-        Some(after(seen.event_ms, seen.event_at).max(after(seen.best.middle_ms, seen.best.at)))
+        let elapsed_us = i64::try_from(seen.best.at.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let middle_ms = seen.best.middle_us.saturating_add(elapsed_us).saturating_add(999) / 1000;
+        Some(after(seen.event_ms, seen.event_at).max(middle_ms))
     }
 
     /// An event was given this time by somebody else than Redis.
@@ -69,9 +71,10 @@ impl EventClock {
     pub(super) fn saw(&self, redis_ms: i64, event_ms: i64, sent: Instant) {
         let now = Instant::now();
         let round_trip = now - sent;
-        let half_ms = i64::try_from(round_trip.as_micros().div_ceil(2).div_ceil(1000)).unwrap_or(i64::MAX);
-        // It tells whole milliseconds that have passed.
-        let look = Look { round_trip, middle_ms: redis_ms.saturating_add(1).saturating_add(half_ms), at: now };
+        let half_us = i64::try_from(round_trip.as_micros() / 2).unwrap_or(i64::MAX);
+        // It tells whole milliseconds that have passed: half of one more is the middle again.
+        let middle_us = redis_ms.saturating_mul(1000).saturating_add(500).saturating_add(half_us);
+        let look = Look { round_trip, middle_us, at: now };
         let mut seen = self.lock();
         let older = seen.filter(|s| after(s.event_ms, s.event_at) > event_ms);
         let (event_ms, event_at) = older.map_or((event_ms, now), |s| (s.event_ms, s.event_at));
@@ -106,7 +109,7 @@ mod tests {
         let ago = |ms| Instant::now().checked_sub(Duration::from_millis(ms)).unwrap();
         clock.saw(50_000, 50_000, ago(40));
         let first = clock.unseen_ms().unwrap();
-        assert!((50_021..50_030).contains(&first), "{first}");
+        assert!((50_020..50_030).contains(&first), "{first}");
         clock.saw(50_000, 50_000, ago(4));
         let better = clock.unseen_ms().unwrap();
         assert!((50_003..50_010).contains(&better), "{better}");

@@ -10,13 +10,14 @@ use super::driver::Waker;
 use super::error::RunError;
 use super::report::Trigger;
 use super::run::Context;
-use crate::sink::Session;
+use crate::sink::{Session, SinkError};
 use crate::store::{Store, StoreError};
 
 /// How often the backlog and the journal are looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long they are left to others after a run that did not succeed.
+/// How long they are left to others after a run that did not succeed; degraded writes are waited for.
 const PAUSE: Duration = Duration::from_secs(10);
+const JOURNAL_PAUSE: Duration = Duration::from_secs(2);
 /// After how long a run that failed is tried again, at first and at most.
 const SOON: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_mins(1);
@@ -63,22 +64,36 @@ impl Watcher {
             } else if pending >= self.context.config.sync.early_flush_changes {
                 self.last.mark_unchanged();
                 self.waker.wake(Trigger::Backlog);
-                pause = self.run_ended().await;
+                pause = self.run_ended(PAUSE).await;
             }
         }
     }
 
-    /// Wakes when the journal of degraded writes has rows and Redis answers, so that they can be replayed.
+    /// Wakes when the journal of degraded writes has rows and Redis answers, so that they can be replayed. Says when MySQL
+    /// goes and comes.
     pub(super) async fn journal(mut self) {
         let (mut session, mut store) = (self.context.sink.session(), None);
-        let mut pause = LOOK;
+        let (mut pause, mut away) = (LOOK, false);
         while self.sleeps(pause).await {
             pause = LOOK;
-            match replayable(&self.context, &mut session, &mut store).await {
+            let found = replayable(&self.context, &mut session, &mut store).await;
+            match &found {
+                Err(RunError::Sink(error @ SinkError::Unreachable { .. })) if !away => {
+                    away = true;
+                    tracing::warn!("MySQL is away: {error}; writes stay in Redis meanwhile");
+                }
+                Err(RunError::Sink(_)) => {}
+                Ok(_) | Err(_) if away => {
+                    away = false;
+                    tracing::info!("MySQL is back");
+                }
+                Ok(_) | Err(_) => {}
+            }
+            match found {
                 Ok(true) => {
                     self.last.mark_unchanged();
                     self.waker.nudge(Trigger::Journal);
-                    pause = self.run_ended().await;
+                    pause = self.run_ended(JOURNAL_PAUSE).await;
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -117,13 +132,13 @@ impl Watcher {
         tokio::time::timeout(pause, self.stop.cancelled()).await.is_err()
     }
 
-    /// Waits for the end of the run that is under way; answers when to look again.
-    async fn run_ended(&mut self) -> Duration {
+    /// Waits for the end of the run that is under way; answers when to look again: after `pause` if it did not succeed.
+    async fn run_ended(&mut self, pause: Duration) -> Duration {
         tokio::select! {
             () = self.stop.cancelled() => {}
             _ = self.last.changed() => {}
         }
-        if self.last.borrow().done { LOOK } else { PAUSE }
+        if self.last.borrow().done { LOOK } else { pause }
     }
 }
 
@@ -140,7 +155,7 @@ async fn pending(context: &Context, store: &mut Option<Store>) -> Result<(u64, u
 }
 
 async fn replayable(context: &Context, session: &mut Session, store: &mut Option<Store>) -> Result<bool, RunError> {
-    if !session.journal_waits(&context.vocabulary).await? {
+    if !session.journal_waits(&context.vocabulary, context.config.redis.shards).await? {
         return Ok(false);
     }
     connected(context, store).await?.ping().await?;

@@ -110,15 +110,14 @@ async fn an_outage_under_load_is_balanced_afterwards() {
     println!("{all} writes in all, {mysql} of them degraded and replayed");
 }
 
-/// Accepted and replayed, each time the breaker closed.
+/// Accepted and replayed, each time reads went back to Redis.
 fn balance(log: &str) -> Vec<(u64, u64)> {
-    let closed = log.lines().filter_map(|line| line.split_once("breaker closed: "));
-    closed
-        .map(|(_, said)| {
-            let mut numbers = said.split(' ').filter_map(|word| word.parse().ok());
-            (numbers.next().unwrap(), numbers.next().unwrap())
-        })
-        .collect()
+    let said = log.lines().filter_map(|line| line.split_once(" degraded writes accepted, "));
+    said.map(|(before, after)| {
+        let number = |word: Option<&str>| word.unwrap().parse().unwrap();
+        (number(before.rsplit(' ').next()), number(after.split(' ').next()))
+    })
+    .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,6 +216,46 @@ async fn one_process_sees_redis_down_while_another_does_not() {
         assert_eq!(state.json()["active"], user % 2 == 1, "of two acknowledged writes the later one stands: {user}");
     }
     assert_eq!(other.get("/v1/like/note/1").await.expect(200).json()["count"], "31");
+}
+
+/// The one that does not see Redis knows its clock from before.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_writes_by_two_processes_at_nearly_the_same_time_the_later_one_stands() {
+    let redis = Redis::start().await;
+    let db = create_database().await;
+    let proxy = Proxy::start(redis.url(), "").await;
+    let near = Rig::on(&redis, &db, "degraded.probe_seconds = 1");
+    let far = Rig::on(&RedisAt::at(proxy.in_front_of(redis.url())), &db, "degraded.probe_seconds = 1");
+    let (near_served, far_served) = (near.serve(&["--no-schedule"]).await, far.serve(&["--no-schedule"]).await);
+    let (one, other) = (near_served.api(), far_served.api());
+    for user in 900..950 {
+        other.put(&format!("/v1/like/note/1/users/{user}")).await.expect(200);
+    }
+    proxy.freeze();
+    for user in 900..930 {
+        assert!(from_mysql(&other.put(&format!("/v1/like/note/2/users/{user}")).await.expect(200)));
+    }
+    for user in 1..=60 {
+        let path = format!("/v1/like/note/1/users/{user}");
+        if user % 2 == 0 {
+            assert!(!from_mysql(&one.put(&path).await.expect(200)));
+            assert!(from_mysql(&other.delete(&path).await.expect(200)));
+        } else {
+            assert!(from_mysql(&other.delete(&path).await.expect(200)));
+            assert!(!from_mysql(&one.put(&path).await.expect(200)));
+        }
+    }
+    proxy.thaw();
+    closed(&far_served, RECOVERED).await;
+    synced(&near_served).await;
+    for user in 1..=60 {
+        let state = one.get(&format!("/v1/like/note/1/users/{user}")).await.expect(200);
+        assert_eq!(state.json()["active"], user % 2 == 1, "the later one stands: {user}");
+    }
+    for target in 1..=2 {
+        one.get(&format!("/v1/like/note/{target}")).await.expect(200);
+    }
+    assert_agreement(&near).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
