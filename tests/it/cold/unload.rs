@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Scene, id};
-use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, Signal, create_database, eventually};
+use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, Signal, create_database, eventually, sequence};
 
 const SOON: Duration = Duration::from_secs(20);
 const IDLE: &str = "cache.idle_seconds = 1\ncache.warm_top = 0\nlog.level = \"debug\"";
@@ -133,13 +133,15 @@ async fn memory_falls_when_targets_are_idle_and_nothing_is_lost() {
     let Some(redis) = PrivateRedis::start(&[]).await else { return };
     let db = create_database().await;
     let targets: i64 = std::env::var("TALLYD_TEST_IDLE_TARGETS").map_or(2000, |text| text.parse().unwrap());
+    let all = sequence(targets);
     let limit = Duration::from_secs(20 + u64::try_from(targets).unwrap() / 500);
     let scene = Scene::of(Rig::on(&redis, &db, IDLE)).await;
     scene
         .sql_exec(&format!(
             "INSERT INTO interaction_record SELECT 1, t.seq, 1, u.seq, 1, '2026-01-01', '2026-01-01' \
-               FROM seq_1_to_{targets} t, seq_1_to_5 u; \
-             INSERT INTO interaction_count SELECT 1, t.seq, 1, 5, '2026-01-01' FROM seq_1_to_{targets} t"
+               FROM {all} t, {} u; \
+             INSERT INTO interaction_count SELECT 1, t.seq, 1, 5, '2026-01-01' FROM {all} t",
+            sequence(5)
         ))
         .await;
     let used = async || {

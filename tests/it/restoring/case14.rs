@@ -3,16 +3,17 @@
 use redis::AsyncCommands;
 
 use crate::likes::{assert_agreement, count_rows, records, reload};
-use crate::support::{Rig, Served};
+use crate::support::{Rig, Served, sequence};
 
 /// MySQL says 1,000 likes of note 8, and Redis holds them.
 async fn thousand() -> (Rig, Served) {
     let rig = Rig::start("").await;
     let served = rig.serve(&["--no-schedule"]).await;
-    rig.sql_exec(
-        "INSERT INTO interaction_record SELECT 1, 8, 1, seq, 1, '2026-01-01', '2026-01-01' FROM seq_1_to_1000;
+    rig.sql_exec(&format!(
+        "INSERT INTO interaction_record SELECT 1, 8, 1, seq, 1, '2026-01-01', '2026-01-01' FROM {} s;
          INSERT INTO interaction_count VALUES (1, 8, 1, 1000, '2026-01-01')",
-    )
+        sequence(1000)
+    ))
     .await;
     // One more, taken back: a run leaves a checkpoint on both sides.
     served.api().put("/v1/like/1/8/users/5000").await.expect(200);

@@ -4,7 +4,7 @@ use redis::AsyncCommands;
 
 use super::{hget, lose, redis_all, restored};
 use crate::likes::{NOTES, active, assert_agreement, count_rows, marks, records, reload, same, store};
-use crate::support::Rig;
+use crate::support::{Rig, sequence};
 
 /// A time of rows, Unix milliseconds, and MySQL's word for it.
 const ROW: i64 = 1_700_000_000_000;
@@ -153,8 +153,9 @@ async fn large_hashes_are_gone_through_page_by_page() {
     redis_all(&rig, "HSET like:1:7 0 full\n HSET like:1:8 0 full\n HSET cnt:1:7 like 0\n HSET cnt:1:8 like 0").await;
     for target in [7, 8] {
         rig.sql_exec(&format!(
-            "INSERT INTO interaction_record SELECT 1, {target}, 1, seq, 1, {ROW_SQL}, {ROW_SQL} FROM seq_1_to_{USERS};
-             INSERT INTO interaction_count VALUES (1, {target}, 1, {USERS}, {ROW_SQL})"
+            "INSERT INTO interaction_record SELECT 1, {target}, 1, seq, 1, {ROW_SQL}, {ROW_SQL} FROM {} s;
+             INSERT INTO interaction_count VALUES (1, {target}, 1, {USERS}, {ROW_SQL})",
+            sequence(USERS)
         ))
         .await;
     }

@@ -25,7 +25,7 @@ pub use daemon::{Daemon, Output};
 pub use home::{new_home, sweep};
 pub use http::{Http, Reply, Served};
 pub use monitor::Command;
-pub use mysql::{DatabaseAt, Db, PrivateMysql, create_database};
+pub use mysql::{DatabaseAt, Db, PrivateMysql, create_database, sequence};
 pub use process::{Process, bound, is_alive};
 pub use proxy::Proxy;
 pub use redis::{PrivateRedis, Redis, RedisAt};

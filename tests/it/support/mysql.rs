@@ -93,6 +93,18 @@ async fn execute(url: &str, statements: &str) -> sqlx::Result<()> {
     connection.close().await
 }
 
+/// A derived table with a column `seq`, from 1 to `last`; `seq_1_to_1000` is known to `MariaDB` alone.
+pub fn sequence(last: i64) -> String {
+    let digits = (last - 1).max(0).to_string().len();
+    let digit = "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 \
+                 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+    let sum: Vec<String> =
+        (0..digits).map(|at| format!("{} * d{at}.n", 10_u64.pow(u32::try_from(at).unwrap()))).collect();
+    let tables: Vec<String> = (0..digits).map(|at| format!("{digit} d{at}")).collect();
+    let (sum, tables) = (sum.join(" + "), tables.join(", "));
+    format!("(SELECT 1 + {sum} AS seq FROM {tables} WHERE {sum} < {last})")
+}
+
 /// A fresh, empty database on the server that all tests share.
 pub async fn create_database() -> Db {
     static SHARED: OnceCell<PrivateMysql> = OnceCell::const_new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Bench, execute};
-use crate::support::{Command, PrivateMysql, Redis, Rig};
+use crate::support::{Command, PrivateMysql, Redis, Rig, sequence};
 
 /// A note that has so many likes, in both stores; 10 is small, and a million is not.
 async fn liked(bench: &Bench, target: i64, users: i64) {
@@ -25,8 +25,9 @@ async fn liked(bench: &Bench, target: i64, users: i64) {
     bench.redis_all(&format!("HSET like:1:{target} 0 full\n HSET cnt:1:{target} like {users}")).await;
     let rows = format!(
         "SET unique_checks = 0;
-         INSERT INTO interaction_record SELECT 1, {target}, 1, seq, 1, '2026-01-01', '2026-01-01' FROM seq_1_to_{users};
-         INSERT INTO interaction_count VALUES (1, {target}, 1, {users}, '2026-01-01')"
+         INSERT INTO interaction_record SELECT 1, {target}, 1, seq, 1, '2026-01-01', '2026-01-01' FROM {} s;
+         INSERT INTO interaction_count VALUES (1, {target}, 1, {users}, '2026-01-01')",
+        sequence(users)
     );
     execute(&bench.db.url, &rows).await;
 }
