@@ -230,7 +230,8 @@ impl Figures {
     /// Reads a pass; `None` when that is no JSON object at all.
     #[must_use]
     pub fn of(json: &str) -> Option<Self> {
-        serde_json::from_str(json).ok()
+        let value: Value = serde_json::from_str(json).ok().filter(Value::is_object)?;
+        serde_json::from_value(value).ok()
     }
 
     /// The sum of |drift| over all interactions; `None` when no interaction tells it.

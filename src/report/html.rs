@@ -44,7 +44,7 @@ const HEAD_FIRST: &str = "padding:4px 0;font-size:12px;line-height:16px;font-wei
     border-bottom:2px solid #d9dde3;";
 const FIRST: &str = "padding:5px 0;font-size:13px;line-height:18px;text-align:left;color:#1c2430;\
     overflow-wrap:anywhere;vertical-align:top;border-bottom:1px solid #e6e9ed;";
-const FIGURE: &str = "padding:5px 0 5px 6px;font-size:13px;line-height:18px;text-align:right;color:#1c2430;\
+const FIGURE: &str = "padding:5px 0 5px 6px;white-space:nowrap;font-size:13px;line-height:18px;text-align:right;color:#1c2430;\
     font-variant-numeric:tabular-nums;vertical-align:top;border-bottom:1px solid #e6e9ed;";
 const BELOW: &str = "font-size:12px;line-height:16px;color:#5b6573;";
 const NOTE: &str = "margin:6px 0 0 0;font-size:12px;line-height:17px;color:#5b6573;";

@@ -26,6 +26,9 @@ pub(super) fn pass(figures: &Figures) -> Option<Section> {
     let window = figures.started_at.map(|from| {
         let ms = figures.duration_ms.and_then(|ms| i64::try_from(ms).ok());
         match ms.and_then(TimeDelta::try_milliseconds).and_then(|took| from.checked_add_signed(took)) {
+            Some(to) if to.date_naive() == from.date_naive() => {
+                format!("{} to {}", from.format("%Y-%m-%d %H:%M:%S"), to.format("%H:%M:%S UTC"))
+            }
             Some(to) => format!("{} to {}", from.format("%Y-%m-%d %H:%M:%S"), time(to)),
             None => format!("from {}", time(from)),
         }
@@ -51,7 +54,9 @@ pub(super) fn coverage(figures: &Figures) -> Option<Section> {
     });
     let mut section = facts("Coverage", vec![("Looked at", looked_at), ("Skipped", figures.skipped.map(number))])?;
     if let Body::Facts(rows) = &mut section.body {
-        rows.extend(figures.skipped_why.iter().map(|(why, skipped)| (line(&plain(why)), number(*skipped))));
+        rows.extend(
+            figures.skipped_why.iter().map(|(why, skipped)| (line(&format!("· {}", plain(why))), number(*skipped))),
+        );
     }
     Some(section)
 }
@@ -143,6 +148,9 @@ pub(super) fn worst(figures: &Figures, vocabulary: &Vocabulary) -> Option<Sectio
 }
 
 pub(super) fn bars(figures: &Figures, before: &[Figures]) -> Option<Section> {
+    if before.is_empty() {
+        return None;
+    }
     let passes: Vec<_> = [figures].into_iter().chain(before.iter().take(CHART - 1)).collect();
     let drift = |pass: &Figures| pass.sum_abs_drift().or(pass.differing);
     let most = passes.iter().filter_map(|pass| drift(pass)).max()?;

@@ -17,7 +17,7 @@ fn assert_golden(name: &str, found: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/golden").join(name);
     let expected = fs::read_to_string(&file).unwrap_or_default();
     if expected != found {
-        let found_in = file.with_extension("found");
+        let found_in = file.with_extension(format!("found.{}", name.rsplit('.').next().unwrap_or_default()));
         fs::write(&found_in, found).unwrap();
         panic!("{} is not what was found: look at {}", file.display(), found_in.display());
     }

@@ -114,7 +114,13 @@ fn verdict(figures: &Figures) -> (Tone, &'static str, String, String) {
             Tone::Mended,
             "Repaired",
             format!("REPAIRED {differ}"),
-            format!("{differ} differed. All {} drifts were repaired and read back.{because}", known(figures.repaired)),
+            format!(
+                "{differ} differed. {} repaired and read back; {} failed, {} refused, {} left.{because}",
+                words::counted(figures.repaired.unwrap_or_default(), "drift was", "drifts were"),
+                known(figures.failed),
+                known(figures.refused),
+                known(figures.residual),
+            ),
         ),
         Verdict::Drift if figures.dry_run => (
             Tone::Bad,
@@ -127,8 +133,8 @@ fn verdict(figures: &Figures) -> (Tone, &'static str, String, String) {
             "Drift left",
             format!("DRIFT LEFT: {differ} differed"),
             format!(
-                "{differ} differed. {} repaired, {} failed, {} refused; {} left.{because}",
-                known(figures.repaired),
+                "{differ} differed. {} repaired and read back; {} failed, {} refused, {} left.{because}",
+                words::counted(figures.repaired.unwrap_or_default(), "drift was", "drifts were"),
                 known(figures.failed),
                 known(figures.refused),
                 known(figures.residual),

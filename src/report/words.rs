@@ -51,16 +51,16 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// `99.8 %`; 100 and 0 only when it is all or nothing.
+/// `99.8 %`, which no line break parts; 100 and 0 only when it is all or nothing.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 || part >= whole {
-        return "100 %".to_owned();
+        return "100\u{a0}%".to_owned();
     }
     let tenths = u128::from(part) * 1000 / u128::from(whole);
     match tenths {
-        0 if part > 0 => "under 0.1 %".to_owned(),
-        0 => "0 %".to_owned(),
-        _ => format!("{}.{} %", tenths / 10, tenths % 10),
+        0 if part > 0 => "under 0.1\u{a0}%".to_owned(),
+        0 => "0\u{a0}%".to_owned(),
+        _ => format!("{}.{}\u{a0}%", tenths / 10, tenths % 10),
     }
 }
 
@@ -88,6 +88,6 @@ mod tests {
     fn a_share_is_all_or_nothing_only_when_it_is() {
         let told: Vec<_> =
             [(0, 10), (1, 10_000), (9_999, 10_000), (10, 10), (0, 0), (1, 3)].map(|(a, b)| percent(a, b)).into();
-        assert_eq!(told, ["0 %", "under 0.1 %", "99.9 %", "100 %", "100 %", "33.3 %"]);
+        assert_eq!(told, ["0\u{a0}%", "under 0.1\u{a0}%", "99.9\u{a0}%", "100\u{a0}%", "100\u{a0}%", "33.3\u{a0}%"]);
     }
 }
