@@ -26,7 +26,7 @@ const DARK: &str = "@media (prefers-color-scheme: dark) {\
 const PAGE: &str = "margin:0;padding:0;background:#eef0f3;-webkit-text-size-adjust:100%;";
 const FONT: &str = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;";
 const CARD: &str = "width:100%;max-width:680px;background:#ffffff;border:1px solid #d9dde3;border-radius:8px;\
-    border-collapse:separate;border-spacing:0;";
+    table-layout:fixed;border-collapse:separate;border-spacing:0;";
 const NOTICE: &str = "padding:12px 16px;font-size:14px;line-height:20px;font-weight:bold;color:#1c2430;";
 const BANNER: &str = "padding:16px;color:#ffffff;border-radius:7px 7px 0 0;";
 const HEADLINE: &str = "font-size:22px;line-height:28px;font-weight:bold;color:#ffffff;";
@@ -43,8 +43,8 @@ const HEAD: &str = "padding:4px 0 4px 6px;font-size:12px;line-height:16px;font-w
 const HEAD_FIRST: &str = "padding:4px 0;font-size:12px;line-height:16px;font-weight:normal;text-align:left;color:#5b6573;\
     border-bottom:2px solid #d9dde3;";
 const FIRST: &str = "padding:5px 0;font-size:13px;line-height:18px;text-align:left;color:#1c2430;\
-    overflow-wrap:anywhere;vertical-align:top;border-bottom:1px solid #e6e9ed;";
-const FIGURE: &str = "padding:5px 0 5px 6px;white-space:nowrap;font-size:13px;line-height:18px;text-align:right;color:#1c2430;\
+    overflow-wrap:break-word;vertical-align:top;border-bottom:1px solid #e6e9ed;";
+const FIGURE: &str = "padding:5px 0 5px 6px;font-size:13px;line-height:18px;text-align:right;color:#1c2430;\
     font-variant-numeric:tabular-nums;vertical-align:top;border-bottom:1px solid #e6e9ed;";
 const BELOW: &str = "font-size:12px;line-height:16px;color:#5b6573;";
 const NOTE: &str = "margin:6px 0 0 0;font-size:12px;line-height:17px;color:#5b6573;";
@@ -73,7 +73,7 @@ pub fn html(view: &View) -> String {
                 style { (PreEscaped(DARK)) }
             }
             body class="page" style=(PAGE) {
-                table role="presentation" class="page" style=(format!("{TABLE}background:#eef0f3;{FONT}")) { tr {
+                table role="presentation" class="page" style=(format!("{TABLE}table-layout:fixed;background:#eef0f3;{FONT}")) { tr {
                     td align="center" style="padding:12px 8px;" {
                         table role="presentation" class="card" style=(CARD) {
                             tr { td class=(class) bgcolor=(colour) style=(format!("{BANNER}background:{colour};")) {
@@ -125,7 +125,7 @@ fn facts(rows: &[(String, String)]) -> Markup {
 
 fn table(columns: &[&str], rows: &[Vec<Cell>]) -> Markup {
     html! {
-        table style=(TABLE) {
+        div style="overflow-x:auto;" { table style=(TABLE) {
             tr {
                 @for (at, column) in columns.iter().enumerate() {
                     th scope="col" class="soft rule" style=(if at == 0 { HEAD_FIRST } else { HEAD }) { (column) }
@@ -143,7 +143,7 @@ fn table(columns: &[&str], rows: &[Vec<Cell>]) -> Markup {
                     }
                 }
             }
-        }
+        } }
     }
 }
 

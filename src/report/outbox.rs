@@ -81,7 +81,7 @@ pub async fn keep_mailing(context: Arc<Context>, stop: CancellationToken) {
     while timeout(LOOK, stop.cancelled()).await.is_err() {
         let mut session = context.sink.session();
         // A mail half sent when it is time to stop is sent again by the next start.
-        let looked = stop.run_until_cancelled(outbox.look(&mut session)).await;
+        let looked = stop.run_until_cancelled(Box::pin(outbox.look(&mut session))).await;
         if let Some(Err(error)) = looked {
             tracing::debug!(%error, "the passes could not be looked at");
         }

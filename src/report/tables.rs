@@ -77,20 +77,20 @@ pub(super) fn interactions(figures: &Figures, before: &[Figures]) -> Option<Sect
         return None;
     }
     let row = |of: &OfInteraction| {
-        let name = line(&of.interaction);
         let signs = match (of.above, of.below) {
             (None, None) => UNKNOWN.to_owned(),
             (above, below) => format!("{} / {}", known(above), known(below)),
         };
-        let figures = [of.looked_at, of.differing, of.sum_abs_drift, of.max_abs_drift].map(known);
-        let rest = [signs, known(of.negatives), usual(&of.interaction, before)];
-        [name].into_iter().chain(figures).chain(rest).map(cell).collect()
+        let usual = usual(&of.interaction, before);
+        let rest = format!("{} seen, {} negative, usual drift {usual}", known(of.looked_at), known(of.negatives));
+        let name = Cell { text: line(&of.interaction), below: Some(rest) };
+        let figures = [of.differing, of.sum_abs_drift, of.max_abs_drift].map(known);
+        [name].into_iter().chain(figures.map(cell)).chain([cell(signs)]).collect()
     };
-    let columns = vec!["", "seen", "differ", "drift", "max", "+ / −", "neg.", "usual"];
+    let columns = vec!["", "differ", "drift", "largest", "+ / −"];
     let compared = before.len().min(CHART);
     let note = format!(
-        "drift: sum of |Redis − right count|. + / −: counts too high / too low. neg.: counts below zero. usual: mean \
-         drift of {}.",
+        "drift: sum of |wrong − right count|. + / −: counts too high / too low. usual: mean of {}.",
         match compared {
             0 => "earlier passes of this kind, of which there are none".to_owned(),
             1 => "the pass of this kind before".to_owned(),
@@ -139,7 +139,7 @@ pub(super) fn worst(figures: &Figures, vocabulary: &Vocabulary) -> Option<Sectio
                 text: line(&format!("{target_type}:{target} {interaction}{user}")),
                 below: Some(line(&format!("{}{side}", why.join(": ")))),
             },
-            cell(line(&format!("{before} → {after}"))),
+            cell(line(&format!("{before}\u{a0}→\u{a0}{after}"))),
             cell(line(drift.outcome.as_deref().unwrap_or(UNKNOWN))),
         ]
     });

@@ -48,7 +48,7 @@ fn table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
         let mut out = String::new();
         for (at, (cell, widest)) in cells.iter().zip(&widest).enumerate() {
             let pad = " ".repeat(widest - width(cell));
-            out += &if at == 0 { format!("{cell}{pad}") } else { format!("  {pad}{cell}") };
+            out.extend(if at == 0 { [cell, pad.as_str(), ""] } else { ["  ", pad.as_str(), cell] });
         }
         out.trim_end().to_owned() + "\n"
     };
