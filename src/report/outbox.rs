@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Figures, Letter, MailError, Mailer, Refusal, View};
 use crate::model::Vocabulary;
-use crate::sink::{PassRow, Session, SinkError};
+use crate::sink::{KeptPass, Session, SinkError};
 use crate::sync::Context;
 
 /// How often the daemon looks for a pass that is not mailed.
@@ -28,7 +28,7 @@ const BEFORE: u32 = 7;
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// The pass.
-    pub pass: PassRow,
+    pub pass: KeptPass,
     before: Vec<Figures>,
 }
 
@@ -41,7 +41,7 @@ impl Kept {
         }
     }
 
-    async fn of(session: &mut Session, pass: PassRow) -> Result<Self, SinkError> {
+    async fn of(session: &mut Session, pass: KeptPass) -> Result<Self, SinkError> {
         let before = session.passes_before(&pass, BEFORE).await?;
         Ok(Self { pass, before: before.iter().filter_map(|json| Figures::of(json)).collect() })
     }
@@ -117,9 +117,9 @@ impl Outbox<'_> {
     }
 
     /// The newest full pass, when it is to be mailed now.
-    async fn due(&self, session: &mut Session) -> Result<Option<PassRow>, SinkError> {
+    async fn due(&self, session: &mut Session) -> Result<Option<KeptPass>, SinkError> {
         let pass = session.last_pass(Some("full")).await?.filter(|pass| !pass.mailed);
-        let waits = |pass: &PassRow| {
+        let waits = |pass: &KeptPass| {
             self.retry.as_ref().is_some_and(|retry| retry.run_id == pass.run_id && Instant::now() < retry.at)
         };
         Ok(pass.filter(|pass| !waits(pass)))

@@ -36,7 +36,7 @@ pub use layout::Layout;
 pub use lease::{LEASE_SECONDS, Lease, Taken};
 pub use ledger::RunRow;
 pub use load::FirstLook;
-pub use passes::PassRow;
+pub use passes::KeptPass;
 pub use reads::UserPlace;
 pub use session::{Session, Sink};
 pub use sessions::{Borrowed, Sessions};

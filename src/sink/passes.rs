@@ -9,7 +9,7 @@ use super::session::Session;
 
 /// One pass, as `reconcile_run` keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PassRow {
+pub struct KeptPass {
     /// UUID.
     pub run_id: String,
     /// `sample`, `full` or `command`.
@@ -22,7 +22,7 @@ pub struct PassRow {
     pub mailed: bool,
 }
 
-impl PassRow {
+impl KeptPass {
     fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
         let mailed_at: Option<DateTime<Utc>> = row.try_get(4)?;
         Ok(Self {
@@ -37,7 +37,7 @@ impl PassRow {
 
 impl Session {
     /// The last pass; of those with this cause, if one is named.
-    pub async fn last_pass(&mut self, caused_by: Option<&'static str>) -> Result<Option<PassRow>, SinkError> {
+    pub async fn last_pass(&mut self, caused_by: Option<&'static str>) -> Result<Option<KeptPass>, SinkError> {
         let select = "/* tallyd pass.last */ SELECT run_id, caused_by, started_at, report, mailed_at FROM reconcile_run \
              WHERE ? IS NULL OR caused_by = ? ORDER BY started_at DESC, run_id DESC LIMIT 1";
         self.with(move |conn| {
@@ -45,14 +45,14 @@ impl Session {
                 let failed = conn.failed();
                 let select = sqlx::query(select).bind(caused_by).bind(caused_by);
                 let row = conn.mysql.fetch_optional(select).await.map_err(&failed)?;
-                row.as_ref().map(PassRow::read).transpose().map_err(&failed)
+                row.as_ref().map(KeptPass::read).transpose().map_err(&failed)
             })
         })
         .await
     }
 
     /// The reports of the last `limit` passes with the same cause before `pass`, newest first, as JSON.
-    pub async fn passes_before(&mut self, pass: &PassRow, limit: u32) -> Result<Vec<String>, SinkError> {
+    pub async fn passes_before(&mut self, pass: &KeptPass, limit: u32) -> Result<Vec<String>, SinkError> {
         let select = "/* tallyd pass.before */ SELECT report FROM reconcile_run \
              WHERE caused_by = ? AND started_at < ? ORDER BY started_at DESC, run_id DESC LIMIT ?";
         let (caused_by, started_at) = (pass.caused_by.clone(), pass.started_at);

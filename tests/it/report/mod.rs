@@ -40,10 +40,10 @@ pub fn trusting(smtp: &Smtp) -> (&'static str, String) {
 
 /// Keeps a pass, as the engine does.
 pub async fn keep(rig: &Rig, run_id: &str, caused_by: &str, started_at: &str, report: &str) {
-    let report: String = report.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let report = report.replace('\\', "\\\\").replace('\'', "''");
     rig.sql_exec(&format!(
         "INSERT INTO reconcile_run (run_id, caused_by, owner, started_at, duration_ms, outcome, report) \
-         VALUES ('{run_id}', '{caused_by}', 'test', '{started_at}', 1, 'clean', X'{report}')"
+         VALUES ('{run_id}', '{caused_by}', 'test', '{started_at}', 1, 'clean', '{report}')"
     ))
     .await;
 }

@@ -215,7 +215,7 @@ impl Server {
             lines.push(format!("AUTH {mechanism}"));
         }
         let last = lines.pop().unwrap();
-        lines.iter().map(|line| format!("250-{line}\r\n")).collect::<String>() + "250 " + &last
+        format!("250-{}\r\n250 {last}", lines.join("\r\n250-"))
     }
 
     /// The user who logged in, or everything that was tried.
