@@ -1,6 +1,7 @@
 //! `tallyd check`: what is wrong, why it matters, and how to mend it.
 
 mod last_run;
+mod mail;
 mod mysql;
 mod redis;
 
@@ -79,6 +80,7 @@ impl Clock {
 /// Looks at the configuration and both servers, and changes nothing.
 pub async fn check(context: &Context) -> Report {
     let mut findings = vec![ok("configuration", context.config.file.display().to_string())];
+    findings.push(mail::finding(context.config.report.mail.as_ref()));
     let (redis, mysql) = tokio::join!(redis::look(context), mysql::look(context));
     findings.extend(redis.findings);
     findings.extend(mysql.findings);

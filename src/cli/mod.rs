@@ -6,6 +6,7 @@ mod exit;
 mod migrate;
 mod output;
 mod progress;
+mod report;
 mod serve;
 mod status;
 mod sync;
@@ -42,6 +43,8 @@ enum Command {
     Serve(serve::Args),
     /// Copy what changed to MySQL, now
     Sync(sync::Args),
+    /// Show or mail what the last reconciliation found
+    Report(report::Args),
     /// Load the most active targets
     Warm(warm::Args),
     /// Show the backlog, the partitions and the last runs
@@ -89,7 +92,7 @@ fn configuration(file: Option<&Path>) -> anyhow::Result<(Config, EnvFilter)> {
 }
 
 fn start(config: Config, filter: EnvFilter) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
-    // Both TLS users, redis and sqlx, take this one; two of them in one process would panic.
+    // All TLS users, redis, sqlx and lettre, take this one; two of them in one process would panic.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         anyhow::bail!("a TLS provider was installed already");
     }
@@ -103,6 +106,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Sync(args) => sync::run(args, context).await,
+        Command::Report(args) => report::run(args, context).await,
         Command::Warm(args) => warm::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
         Command::Check(args) => Box::pin(check::run(args, context)).await,

@@ -16,6 +16,7 @@ use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
 use crate::metrics::{CacheMetrics, Metrics};
+use crate::report;
 use crate::sink::SinkError;
 use crate::sync::{Alarm, Context, Driver, Trigger};
 
@@ -69,6 +70,8 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
 
     let background = TaskTracker::new();
     keep_cache(&live, restored, metrics.cache.clone(), &background, &stop);
+    background.spawn(report::keep_mailing(context.clone(), stop.clone()));
+    background.close();
 
     let admin = Admin {
         context: context.clone(),
@@ -121,7 +124,6 @@ fn keep_cache(
     let (until, stop) = (stop.clone(), stop.clone());
     background.spawn(async move { warming.keep_warm(&restored, &until).await });
     background.spawn(async move { unloading.keep_unloading(&metrics, &stop).await });
-    background.close();
 }
 
 /// Nothing happens where nobody listens.

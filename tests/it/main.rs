@@ -40,6 +40,7 @@ mod pause;
 mod recovery;
 mod replay;
 mod replicas;
+mod report;
 mod restoring;
 mod secrets;
 mod stop;

@@ -18,6 +18,7 @@ mod redis;
 mod rig;
 mod server;
 mod skip;
+mod smtp;
 mod wait;
 
 pub use connection::Connection;
@@ -32,4 +33,5 @@ pub use redis::{PrivateRedis, Redis, RedisAt};
 pub use rig::Rig;
 pub use rustix::process::Signal;
 pub use skip::failpoints;
+pub use smtp::{Received, Smtp, SmtpRules, Tls};
 pub use wait::eventually;
