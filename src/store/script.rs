@@ -45,6 +45,7 @@ fenced!(DISOWN, "lua/disown.lua");
 fenced!(VERIFY, "lua/verify.lua");
 fenced!(CORRECT, "lua/correct.lua");
 fenced!(FINISH, "lua/finish.lua");
+fenced!(REPAIR, "lua/repair.lua");
 
 /// A script after the beginning of a restore.
 macro_rules! restoring {
