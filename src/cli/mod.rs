@@ -6,6 +6,7 @@ mod exit;
 mod migrate;
 mod output;
 mod progress;
+mod reconcile;
 mod serve;
 mod status;
 mod sync;
@@ -42,6 +43,8 @@ enum Command {
     Serve(serve::Args),
     /// Copy what changed to MySQL, now
     Sync(sync::Args),
+    /// Compare both sides, and repair what differs
+    Reconcile(reconcile::Args),
     /// Load the most active targets
     Warm(warm::Args),
     /// Show the backlog, the partitions and the last runs
@@ -103,6 +106,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Sync(args) => sync::run(args, context).await,
+        Command::Reconcile(args) => Box::pin(reconcile::run(args, context)).await,
         Command::Warm(args) => warm::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
         Command::Check(args) => Box::pin(check::run(args, context)).await,

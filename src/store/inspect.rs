@@ -82,8 +82,13 @@ impl Holder {
             let mut seen = Vec::with_capacity(vocabulary.interactions.len());
             for interaction in &vocabulary.interactions {
                 let count = counts.next().flatten();
-                let mut item =
-                    Seen { interaction: interaction.code, present: false, complete: false, count, states: Some(vec![]) };
+                let mut item = Seen {
+                    interaction: interaction.code,
+                    present: false,
+                    complete: false,
+                    count,
+                    states: Some(vec![]),
+                };
                 if interaction.has_states() {
                     let page = take::<HashPage>(answers.next());
                     let kept = take::<Option<Vec<u8>>>(answers.next()).unwrap_or_default();
@@ -135,7 +140,16 @@ fn states(fields: &[(Vec<u8>, Vec<u8>)]) -> Option<Vec<(Id, bool)>> {
     let mut states = Vec::with_capacity(fields.len());
     for (user, state) in fields.iter().filter(|(user, _)| user != b"0") {
         let user = std::str::from_utf8(user).ok()?.parse::<Id>().ok()?;
-        states.push((user, if state == b"1" { true } else if state == b"0" { false } else { return None }));
+        states.push((
+            user,
+            if state == b"1" {
+                true
+            } else if state == b"0" {
+                false
+            } else {
+                return None;
+            },
+        ));
     }
     states.sort_unstable();
     states.dedup_by_key(|(user, _)| *user);
