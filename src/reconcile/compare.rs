@@ -24,9 +24,43 @@ pub struct Facts {
     pub by_target: bool,
 }
 
+/// What was found by going through states and rows one by one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Differences {
+    /// How many states are active, those of `lost` included.
+    pub active: i64,
+    /// Users with an active row whom a complete hash lacks.
+    pub lost: Vec<Id>,
+    /// Users whose state differs from their row: whether it is active, and the row, if there is one.
+    pub rows: Vec<(Id, bool, Option<(bool, i64)>)>,
+}
+
 /// What differs. Of a hash that is too large to be read at once nothing is said.
 #[must_use]
 pub fn compare(seen: &Seen, figures: &Figures, facts: Facts) -> Vec<Finding> {
+    if facts.counter {
+        return counter(seen, figures, facts).into_iter().collect();
+    }
+    let Some(states) = &seen.states else { return vec![] };
+    let states: BTreeMap<Id, bool> = states.iter().copied().collect();
+    let mut found = Differences { active: sum(states.values().copied()), ..Differences::default() };
+    if seen.complete {
+        let active = figures.states.iter().filter(|(_, (active, _))| *active).map(|(user, _)| *user);
+        found.lost = active.filter(|user| !states.contains_key(user)).collect();
+        found.active += number(found.lost.len());
+    }
+    for (&user, &active) in &states {
+        let row = figures.states.get(&user).copied();
+        if row.map_or(active, |(held, _)| held != active) {
+            found.rows.push((user, active, row));
+        }
+    }
+    conclude(seen, figures, facts, &found)
+}
+
+/// What follows from the differences of states and rows, and from the counts.
+#[must_use]
+pub fn conclude(seen: &Seen, figures: &Figures, facts: Facts, found: &Differences) -> Vec<Finding> {
     let finding = |kind, user, before: Option<String>, after: Option<String>, row_ms| Finding {
         interaction: seen.interaction,
         user,
@@ -35,49 +69,24 @@ pub fn compare(seen: &Seen, figures: &Figures, facts: Facts) -> Vec<Finding> {
         after,
         row_ms,
     };
-    if facts.counter {
-        return counter(seen, figures, facts)
-            .map_or(vec![], |(kind, before, after)| vec![finding(kind, None, before, Some(after.to_string()), 0)]);
-    }
-    let Some(states) = &seen.states else { return vec![] };
-    let states: BTreeMap<Id, bool> = states.iter().copied().collect();
-    let mut findings = Vec::new();
-
-    let mut held = sum(states.values().copied());
-    if seen.complete {
-        let lost: Vec<_> =
-            figures.states.iter().filter(|(user, (active, _))| *active && !states.contains_key(user)).collect();
-        held += number(lost.len());
-        if !facts.settled && !lost.is_empty() {
-            return vec![];
-        }
-        findings.extend(
-            lost.iter().map(|(user, _)| finding(Kind::StateMissing, Some(**user), None, Some("1".to_owned()), 0)),
-        );
-    }
     if !facts.settled {
-        let off = seen.count.as_ref().filter(|count| seen.complete && **count != held.to_string());
-        findings.extend(off.map(|count| redis_count(seen, count, held)));
-        return findings;
+        let comparable = seen.complete && found.lost.is_empty();
+        let off = seen.count.as_ref().filter(|count| comparable && **count != found.active.to_string());
+        return off.map(|count| redis_count(seen, count, found.active)).into_iter().collect();
     }
+    let lost = found.lost.iter();
+    let mut findings: Vec<Finding> =
+        lost.map(|&user| finding(Kind::StateMissing, Some(user), None, Some("1".to_owned()), 0)).collect();
 
     // What the record rows will say when the states that differ are written over them.
-    let mut rows = Vec::new();
-    let mut moved = 0;
-    for (&user, &active) in &states {
-        let row = figures.states.get(&user);
-        if row.map_or(active, |(held, _)| *held != active) {
-            moved += if active { 1 } else { -1 };
-            rows.push((user, active, row.copied()));
-        }
-    }
+    let moved: i64 = found.rows.iter().map(|(_, active, row)| i64::from(*active) - was_active(*row)).sum();
     let recorded = figures.rows.map(|(_, active)| number(usize::try_from(active).unwrap_or(usize::MAX)));
     let recorded = recorded.or(facts.by_target.then_some(0));
-    let after = recorded.map(|active| active + moved).or(seen.complete.then_some(held));
+    let after = recorded.map(|active| active + moved).or(seen.complete.then_some(found.active));
     let before = recorded.or(after.map(|after| after - moved));
     // MySQL agrees with itself: it never heard of these changes.
-    let unheard = !rows.is_empty() && figures.count.unwrap_or_default() == before.unwrap_or(i64::MIN);
-    for (user, active, row) in rows {
+    let unheard = !found.rows.is_empty() && figures.count.unwrap_or_default() == before.unwrap_or(i64::MIN);
+    for &(user, active, row) in &found.rows {
         let kind = match row {
             _ if unheard => Kind::MarkLost,
             Some(_) => Kind::RecordRowOff,
@@ -106,9 +115,13 @@ pub fn compare(seen: &Seen, figures: &Figures, facts: Facts) -> Vec<Finding> {
         }
         return findings;
     }
-    let right = if seen.complete { Some(held) } else { after };
+    let right = if seen.complete { Some(found.active) } else { after };
     findings.extend(right.filter(|right| *count != right.to_string()).map(|right| redis_count(seen, count, right)));
     findings
+}
+
+fn was_active(row: Option<(bool, i64)>) -> i64 {
+    i64::from(row.is_some_and(|(active, _)| active))
 }
 
 fn redis_count(seen: &Seen, count: &str, right: i64) -> Finding {
@@ -119,17 +132,17 @@ fn redis_count(seen: &Seen, count: &str, right: i64) -> Finding {
 }
 
 /// A counter has no states to count it from: the larger value stands.
-fn counter(seen: &Seen, figures: &Figures, facts: Facts) -> Option<(Kind, Option<String>, i64)> {
+fn counter(seen: &Seen, figures: &Figures, facts: Facts) -> Option<Finding> {
     let count = seen.count.as_ref().filter(|_| facts.settled)?;
     let row = figures.count.unwrap_or_default();
     match count.parse::<i64>() {
         Ok(held) if held > row => {
             let kind = if figures.count.is_some() { Kind::CountRowOff } else { Kind::CountRowMissing };
-            Some((kind, figures.count.map(|count| count.to_string()), held))
+            let (before, after) = (figures.count.map(|count| count.to_string()), Some(held.to_string()));
+            Some(Finding { interaction: seen.interaction, user: None, kind, before, after, row_ms: 0 })
         }
         Ok(held) if held == row => None,
-        Ok(held) if held < 0 => Some((Kind::RedisCountNegative, Some(count.clone()), row)),
-        Ok(_) | Err(_) => Some((Kind::RedisCountOff, Some(count.clone()), row)),
+        Ok(_) | Err(_) => Some(redis_count(seen, count, row)),
     }
 }
 

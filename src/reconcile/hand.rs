@@ -21,6 +21,7 @@ pub(super) struct Hand {
     pub(super) session: Session,
     held: Option<Held>,
     taken: Instant,
+    stop: CancellationToken,
 }
 
 impl Hand {
@@ -36,7 +37,7 @@ impl Hand {
         let held = lease::take(context, partition, deadline, stop).await?.map_err(Left::Busy)?;
         let (lease, mysql) = (held.lease, held.lease.checkpoint);
         match store.check(partition, mysql, lease.token).await {
-            Ok(Verdict::Held(holder)) => Ok(Self::new(context, holder, lease, run_id, Some(held))),
+            Ok(Verdict::Held(holder)) => Ok(Self::new(context, holder, lease, run_id, Some(held), stop)),
             Ok(Verdict::Lost(loss)) => {
                 held.release(true).await;
                 Err(Left::Lost(partition::lost(&loss, mysql)))
@@ -53,18 +54,30 @@ impl Hand {
     }
 
     /// For a dry run: nothing is taken, and nothing may be changed.
-    pub(super) async fn dry(context: &Context, store: &Store, partition: Partition) -> Result<Self, Left> {
+    pub(super) async fn dry(
+        context: &Context,
+        store: &Store,
+        partition: Partition,
+        stop: &CancellationToken,
+    ) -> Result<Self, Left> {
         let kept = dry::checkpoints(context).await?.get(&partition).copied().unwrap_or_default();
         if let Some(report) = dry::lost(store, partition, kept).await {
             return Err(Left::Lost(report.error.unwrap_or_default()));
         }
         let lease = Lease { partition, token: 0, checkpoint: Checkpoint::default() };
-        Ok(Self::new(context, store.dry(partition), lease, "", None))
+        Ok(Self::new(context, store.dry(partition), lease, "", None, stop))
     }
 
-    fn new(context: &Context, holder: Holder, lease: Lease, run_id: &str, held: Option<Held>) -> Self {
+    fn new(
+        context: &Context,
+        holder: Holder,
+        lease: Lease,
+        run_id: &str,
+        held: Option<Held>,
+        stop: &CancellationToken,
+    ) -> Self {
         let writer = Writer::new(&context.sink, lease, run_id, context.vocabulary.clone());
-        Self { holder, writer, session: context.sink.session(), held, taken: Instant::now() }
+        Self { holder, writer, session: context.sink.session(), held, taken: Instant::now(), stop: stop.clone() }
     }
 
     /// Whether it is time to let a run come in between.
@@ -72,12 +85,17 @@ impl Hand {
         self.held.is_some() && self.taken.elapsed() > SLICE
     }
 
+    /// Whether nothing may be changed.
+    pub(super) fn is_dry(&self) -> bool {
+        self.held.is_none()
+    }
+
     /// Whether the work may go on.
-    pub(super) fn go_on(&self, stop: &CancellationToken) -> Result<(), RunError> {
+    pub(super) fn go_on(&self) -> Result<(), RunError> {
         if self.held.as_ref().is_some_and(|held| held.lost.is_cancelled()) {
             return Err(SinkError::LeaseLost.into());
         }
-        if stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
+        if self.stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
     }
 
     pub(super) async fn release(self) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::compare::{Facts, compare};
 use super::drift::{Finding, Kind};
 use super::hand::Hand;
+use super::large::{Place, look_large};
 use crate::model::{Id, RecordRow, Vocabulary};
 use crate::sink::{Figures, Held, WantedRows};
 use crate::store::{Inspected, Marks, Seen};
@@ -51,26 +52,41 @@ pub(super) struct Looked {
     pub(super) findings: Vec<Finding>,
     /// The interactions of which either side knows something.
     pub(super) known: Vec<u16>,
-    /// Those whose hashes, or rows, are too many to be read at once.
-    pub(super) large: Vec<u16>,
     /// Whether the layout finds the rows of a target.
     pub(super) by_target: bool,
 }
 
-/// Looks at some targets. With `marks`, what differs and is marked after all is work in flight.
+/// Why a look is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// To see what differs.
+    Suspect,
+    /// To see whether it does: what is marked after all is work in flight.
+    Confirm,
+    /// The same; and counts of large hashes are set right as they are counted.
+    Mend,
+}
+
+/// Looks at some targets.
 pub(super) async fn look(
     hand: &mut Hand,
     vocabulary: &Vocabulary,
     targets: &[Id],
-    marks: bool,
+    purpose: Purpose,
 ) -> Result<Vec<Looked>, RunError> {
     let target_type = hand.holder.partition().target_type;
     let (at_ms, inspected) = hand.holder.inspect(targets).await?;
     let wanted = inspected.iter().flat_map(|target| wanted(vocabulary, target)).collect();
     let held = hand.session.held(target_type, targets.to_vec(), wanted).await?;
-    let mut looked: Vec<Looked> =
-        inspected.into_iter().map(|target| hold_against(vocabulary, at_ms, &target, &held)).collect();
-    if marks {
+    let mut looked = Vec::with_capacity(inspected.len());
+    for inspected in &inspected {
+        let (mut one, large) = hold_against(vocabulary, at_ms, inspected, &held);
+        for place in large {
+            one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
+        }
+        looked.push(one);
+    }
+    if purpose != Purpose::Suspect {
         drop_marked(hand, &mut looked).await?;
     }
     Ok(looked)
@@ -89,17 +105,17 @@ fn wanted<'t>(vocabulary: &'t Vocabulary, target: &'t Inspected) -> impl Iterato
     })
 }
 
-fn hold_against(vocabulary: &Vocabulary, at_ms: i64, inspected: &Inspected, held: &Held) -> Looked {
+/// What differs, and those hashes that, or whose rows, are too many to be read at once.
+fn hold_against<'h>(
+    vocabulary: &Vocabulary,
+    at_ms: i64,
+    inspected: &'h Inspected,
+    held: &'h Held,
+) -> (Looked, Vec<Place<'h>>) {
     let target = inspected.target;
-    let mut looked = Looked {
-        target,
-        at_ms,
-        skipped: None,
-        findings: vec![],
-        known: vec![],
-        large: vec![],
-        by_target: held.by_target,
-    };
+    let mut looked =
+        Looked { target, at_ms, skipped: None, findings: vec![], known: vec![], by_target: held.by_target };
+    let mut large = Vec::new();
     let of_target: BTreeMap<u16, &Figures> = held
         .figures
         .range((target, u16::MIN)..=(target, u16::MAX))
@@ -112,31 +128,32 @@ fn hold_against(vocabulary: &Vocabulary, at_ms: i64, inspected: &Inspected, held
     }
     let Some(seen) = &inspected.seen else {
         looked.skipped = Some(Why::Unreadable);
-        return looked;
+        return (looked, large);
     };
     if held.journaled.contains(&target) {
         looked.skipped = Some(Why::Journaled);
-        return looked;
+        return (looked, large);
     }
     looked.skipped = (!inspected.settled).then_some(Why::InFlight);
     let counted = of_target.values().any(|figures| figures.count.is_some());
-    let nothing = Figures::default();
     for seen in seen {
-        let figures = of_target.get(&seen.interaction).copied().unwrap_or(&nothing);
+        let figures = of_target.get(&seen.interaction).copied().unwrap_or(&NOTHING);
         if seen.present || seen.count.is_some() || figures.count.is_some() || figures.rows.is_some() {
             looked.known.push(seen.interaction);
         }
         let counter = vocabulary.interaction_code(seen.interaction).is_some_and(|i| !i.has_states());
+        let facts = Facts { counter, settled: inspected.settled, counted, by_target: held.by_target };
         let many = seen.present && seen.complete && held.by_target && !figures.whole;
         if seen.states.is_none() || (many && !counter) {
-            looked.large.push(seen.interaction);
-            continue;
+            large.push(Place { target, seen, figures, facts });
+        } else {
+            looked.findings.extend(compare(seen, figures, facts));
         }
-        let facts = Facts { counter, settled: inspected.settled, counted, by_target: held.by_target };
-        looked.findings.extend(compare(seen, figures, facts));
     }
-    looked
+    (looked, large)
 }
+
+static NOTHING: Figures = Figures { count: None, rows: None, states: BTreeMap::new(), whole: false };
 
 pub(super) fn unconfigured(interaction: u16, figures: &Figures) -> Finding {
     let rows = figures.rows.map(|(all, _)| all.to_string());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::drift::{Finding, Kind};
 use super::hand::Hand;
-use super::look::{Looked, look};
+use super::look::{Looked, Purpose, look};
 use crate::model::{Chunk, CountRow, CountValue, Id, RecordRow, Source, Vocabulary};
 use crate::store::Repair;
 use crate::sync::RunError;
@@ -44,10 +44,10 @@ pub(super) async fn mend(
     vocabulary: &Vocabulary,
     targets: &[Id],
 ) -> Result<Vec<(Id, Finding, Outcome)>, RunError> {
-    let looked = look(hand, vocabulary, targets, true).await?;
+    let looked = look(hand, vocabulary, targets, Purpose::Mend).await?;
     mend_mysql(hand, vocabulary, &looked).await?;
     mend_redis(hand, vocabulary, &looked).await?;
-    let again = look(hand, vocabulary, targets, true).await?;
+    let again = look(hand, vocabulary, targets, Purpose::Confirm).await?;
     let mut mended = Vec::new();
     for (before, after) in looked.into_iter().zip(again) {
         for finding in before.findings {

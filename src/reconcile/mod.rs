@@ -10,6 +10,7 @@ mod driver;
 mod error;
 mod hand;
 mod health;
+mod large;
 mod look;
 mod mend;
 mod pass;
@@ -18,7 +19,7 @@ mod request;
 mod sql;
 mod tally;
 
-pub use compare::{Facts, compare};
+pub use compare::{Differences, Facts, compare, conclude};
 pub use drift::{Finding, Kind};
 pub use driver::{Reconciler, ReconcilerWaker};
 pub use pass::reconcile;

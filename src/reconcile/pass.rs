@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::Left;
 use super::hand::Hand;
 use super::health::health;
-use super::look::{BATCH, Looked, Why, look};
+use super::look::{BATCH, Looked, Purpose, Why, look};
 use super::mend::{Outcome, mend};
 use super::report::{Report, Verdict};
 use super::request::{Request, Scope, Trigger};
@@ -262,7 +262,7 @@ impl<'c> Pass<'c> {
         let mut differing = Vec::new();
         for (partition, targets) in grouped(suspects) {
             for batch in targets.chunks(BATCH) {
-                match self.look(store, partition, batch, true).await {
+                match self.look(store, partition, batch, Purpose::Confirm).await {
                     Ok(looked) => {
                         let drift = looked.into_iter().filter(|looked| !looked.findings.is_empty());
                         differing.extend(drift.map(|looked| (partition, looked)));
@@ -308,7 +308,7 @@ impl<'c> Pass<'c> {
             self.found(partition, mended).await;
             return Ok(());
         }
-        for looked in self.look(store, partition, batch, false).await? {
+        for looked in self.look(store, partition, batch, Purpose::Suspect).await? {
             let place = (partition, looked.target);
             let later = step == Step::Look && looked.skipped == Some(Why::InFlight) && self.deferred.len() < REMEMBERED;
             if later {
@@ -329,10 +329,10 @@ impl<'c> Pass<'c> {
         store: &Store,
         partition: Partition,
         batch: &[Id],
-        marks: bool,
+        purpose: Purpose,
     ) -> Result<Vec<Looked>, Left> {
         let mut hand = self.in_hand(store, partition).await?;
-        match look(&mut hand, &self.context.vocabulary, batch, marks).await {
+        match look(&mut hand, &self.context.vocabulary, batch, purpose).await {
             Ok(looked) => {
                 self.hand = Some((partition, hand));
                 Ok(looked)
@@ -349,7 +349,7 @@ impl<'c> Pass<'c> {
         self.breathe().await?;
         match self.hand.take() {
             Some((of, hand)) if of == partition && !hand.is_due() => {
-                if let Err(error) = hand.go_on(self.stop) {
+                if let Err(error) = hand.go_on() {
                     hand.release().await;
                     return Err(error.into());
                 }
@@ -367,7 +367,7 @@ impl<'c> Pass<'c> {
             return Err(RunError::Stopped.into());
         }
         if self.request.dry_run {
-            return Hand::dry(self.context, store, partition).await;
+            return Hand::dry(self.context, store, partition, self.stop).await;
         }
         let deadline = Instant::now() + self.request.lease_wait;
         Hand::take(self.context, store, partition, &self.run_id, deadline, self.stop).await

@@ -154,6 +154,27 @@ impl Session {
         .await
     }
 
+    /// The rows of some users, a thousand or so, of one interaction with a target: whether the state is active, and the latest
+    /// event time that the row may stand for.
+    pub async fn rows_of(
+        &mut self,
+        (target_type, target, interaction): (u16, Id, u16),
+        users: Vec<Id>,
+    ) -> Result<BTreeMap<Id, (bool, i64)>, SinkError> {
+        let row = |user| RecordRow { target, interaction, user, active: false, at_ms: 0 };
+        let rows: Vec<RecordRow> = users.into_iter().map(row).collect();
+        self.with(move |conn| {
+            Box::pin(async move {
+                let held = conn.held_records(target_type, &rows, false).await?;
+                let of_user = held.into_iter().filter_map(|((_, _, user), row)| {
+                    Some((Id::try_from(user).ok()?, (row.active, conn.latest_ms(&row))))
+                });
+                Ok(of_user.collect())
+            })
+        })
+        .await
+    }
+
     /// How many threads of the server are at work.
     pub async fn threads_running(&mut self) -> Result<u64, SinkError> {
         let show = "/* tallyd reconcile */ SHOW GLOBAL STATUS LIKE 'Threads_running'";

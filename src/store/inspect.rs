@@ -136,7 +136,7 @@ impl Holder {
 }
 
 /// The states of a whole hash, each user once; `None` when a field is no state.
-fn states(fields: &[(Vec<u8>, Vec<u8>)]) -> Option<Vec<(Id, bool)>> {
+pub(super) fn states(fields: &[(Vec<u8>, Vec<u8>)]) -> Option<Vec<(Id, bool)>> {
     let mut states = Vec::with_capacity(fields.len());
     for (user, state) in fields.iter().filter(|(user, _)| user != b"0") {
         let user = std::str::from_utf8(user).ok()?.parse::<Id>().ok()?;
@@ -156,6 +156,6 @@ fn states(fields: &[(Vec<u8>, Vec<u8>)]) -> Option<Vec<(Id, bool)>> {
     Some(states)
 }
 
-fn take<T: redis::FromRedisValue>(answer: Option<RedisResult<Value>>) -> RedisResult<T> {
+pub(super) fn take<T: redis::FromRedisValue>(answer: Option<RedisResult<Value>>) -> RedisResult<T> {
     Ok(redis::from_redis_value(answer.unwrap_or(Ok(Value::Nil))?)?)
 }
