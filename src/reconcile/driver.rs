@@ -10,11 +10,10 @@ use tokio_util::sync::CancellationToken;
 use super::pass::reconcile;
 use super::request::{Request, Scope, Trigger};
 use crate::metrics::ReconcileMetrics;
-use crate::sink::LEASE_SECONDS;
 use crate::sync::{Context, Progress};
 
-/// How long a pass of the daemon waits for another owner: longer than a lease of a crashed one holds.
-const LEASE_WAIT: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 5);
+/// How long a pass of the daemon waits for a run that has much to copy.
+const LEASE_WAIT: Duration = Duration::from_mins(10);
 
 /// Wakes the loop. Clones wake the same one.
 #[derive(Clone, Debug, Default)]

@@ -175,6 +175,7 @@ impl<'c> Pass<'c> {
     async fn look_at_all(&mut self, store: &Store) {
         if let Scope::Target(target_type, target) = self.request.scope {
             self.tally.of = 1;
+            self.progress.found(1);
             let partition = store.keys().partition(target_type, target);
             return self.by_partition(store, BTreeSet::from([(partition, target)]), Step::Look).await;
         }

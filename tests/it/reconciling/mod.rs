@@ -3,7 +3,10 @@
 mod damage;
 mod dry;
 mod kinds;
+mod large;
 mod load;
+mod serving;
+mod skipped;
 mod wiped;
 
 use std::collections::BTreeMap;
