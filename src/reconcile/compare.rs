@@ -13,8 +13,6 @@ use crate::store::Seen;
 /// What is known besides the two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Whether the interaction is a counter.
-    pub counter: bool,
     /// Whether nothing of the target is marked. While something is, only a count and the states of its own hash, which were
     /// read in one moment, can be held against each other.
     pub settled: bool,
@@ -32,15 +30,15 @@ pub struct Differences {
     /// Users with an active row whom a complete hash lacks.
     pub lost: Vec<Id>,
     /// Users whose state differs from their row: whether it is active, and the row, if there is one.
-    pub rows: Vec<(Id, bool, Option<(bool, i64)>)>,
+    pub rows: Vec<(Id, bool, Option<RowState>)>,
 }
+
+/// What a record row says: whether the state is active, and the latest event time that the row may stand for.
+pub type RowState = (bool, i64);
 
 /// What differs. Of a hash that is too large to be read at once nothing is said.
 #[must_use]
 pub fn compare(seen: &Seen, figures: &Figures, facts: Facts) -> Vec<Finding> {
-    if facts.counter {
-        return counter(seen, figures, facts).into_iter().collect();
-    }
     let Some(states) = &seen.states else { return vec![] };
     let states: BTreeMap<Id, bool> = states.iter().copied().collect();
     let mut found = Differences { active: sum(states.values().copied()), ..Differences::default() };
@@ -120,7 +118,7 @@ pub fn conclude(seen: &Seen, figures: &Figures, facts: Facts, found: &Difference
     findings
 }
 
-fn was_active(row: Option<(bool, i64)>) -> i64 {
+fn was_active(row: Option<RowState>) -> i64 {
     i64::from(row.is_some_and(|(active, _)| active))
 }
 
@@ -132,8 +130,9 @@ fn redis_count(seen: &Seen, count: &str, right: i64) -> Finding {
 }
 
 /// A counter has no states to count it from: the larger value stands.
-fn counter(seen: &Seen, figures: &Figures, facts: Facts) -> Option<Finding> {
-    let count = seen.count.as_ref().filter(|_| facts.settled)?;
+#[must_use]
+pub fn compare_counter(seen: &Seen, figures: &Figures, settled: bool) -> Option<Finding> {
+    let count = seen.count.as_ref().filter(|_| settled)?;
     let row = figures.count.unwrap_or_default();
     match count.parse::<i64>() {
         Ok(held) if held > row => {
@@ -158,7 +157,7 @@ fn number(n: usize) -> i64 {
 mod tests {
     use super::*;
 
-    const SETTLED: Facts = Facts { counter: false, settled: true, counted: true, by_target: true };
+    const SETTLED: Facts = Facts { settled: true, counted: true, by_target: true };
 
     fn id(n: i64) -> Id {
         n.try_into().unwrap()
@@ -180,6 +179,11 @@ mod tests {
         let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let told = |f: Finding| (f.kind.as_str(), f.user.map_or(0, Id::get), text(f.before), text(f.after));
         compare(seen, figures, facts).into_iter().map(told).collect()
+    }
+
+    fn counted(count: &str, row: Option<i64>, settled: bool) -> Option<(&'static str, Option<String>, Option<String>)> {
+        let figures = Figures { count: row, ..Figures::default() };
+        compare_counter(&seen(&[], count), &figures, settled).map(|f| (f.kind.as_str(), f.before, f.after))
     }
 
     fn one(kind: &'static str, user: i64, before: &str, after: &str) -> Vec<(&'static str, i64, String, String)> {
@@ -253,14 +257,12 @@ mod tests {
 
     #[test]
     fn the_larger_value_of_a_counter_stands() {
-        let counter = Facts { counter: true, ..SETTLED };
-        let rows = |count| Figures { count, ..Figures::default() };
-        assert_eq!(found(&seen(&[], "7"), &rows(Some(7)), counter), []);
-        assert_eq!(found(&seen(&[], "7"), &rows(Some(5)), counter), one("count_row_off", 0, "5", "7"));
-        assert_eq!(found(&seen(&[], "7"), &rows(None), counter), one("count_row_missing", 0, "-", "7"));
-        assert_eq!(found(&seen(&[], "5"), &rows(Some(7)), counter), one("redis_count_off", 0, "5", "7"));
-        assert_eq!(found(&seen(&[], "-5"), &rows(None), counter), one("redis_count_negative", 0, "-5", "0"));
-        let marked = Facts { settled: false, ..counter };
-        assert_eq!(found(&seen(&[], "5"), &rows(Some(7)), marked), []);
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(counted("7", Some(7), true), None);
+        assert_eq!(counted("7", Some(5), true), Some(("count_row_off", text("5"), text("7"))));
+        assert_eq!(counted("7", None, true), Some(("count_row_missing", None, text("7"))));
+        assert_eq!(counted("5", Some(7), true), Some(("redis_count_off", text("5"), text("7"))));
+        assert_eq!(counted("-5", None, true), Some(("redis_count_negative", text("-5"), text("0"))));
+        assert_eq!(counted("5", Some(7), false), None, "it is in flight");
     }
 }

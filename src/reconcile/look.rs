@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::compare::{Facts, compare};
+use super::compare::{Facts, compare, compare_counter};
 use super::drift::{Finding, Kind};
 use super::hand::Hand;
 use super::large::{Place, look_large};
-use crate::model::{Id, RecordRow, Vocabulary};
+use crate::model::{Id, Interaction, RecordRow, Vocabulary};
 use crate::sink::{Figures, Held, WantedRows};
 use crate::store::{Inspected, Marks, Seen};
 use crate::sync::RunError;
@@ -93,7 +93,7 @@ pub(super) async fn look(
 }
 
 fn wanted<'t>(vocabulary: &'t Vocabulary, target: &'t Inspected) -> impl Iterator<Item = WantedRows> + 't {
-    let stateful = |seen: &&Seen| vocabulary.interaction_code(seen.interaction).is_some_and(|i| i.has_states());
+    let stateful = |seen: &&Seen| vocabulary.interaction_code(seen.interaction).is_some_and(Interaction::has_states);
     target.seen.iter().flatten().filter(stateful).filter_map(|seen| {
         let states = seen.states.as_ref().filter(|_| seen.present)?;
         Some(WantedRows {
@@ -135,16 +135,19 @@ fn hold_against<'h>(
         return (looked, large);
     }
     looked.skipped = (!inspected.settled).then_some(Why::InFlight);
-    let counted = of_target.values().any(|figures| figures.count.is_some());
+    let has_count = of_target.values().any(|figures| figures.count.is_some());
     for seen in seen {
         let figures = of_target.get(&seen.interaction).copied().unwrap_or(&NOTHING);
         if seen.present || seen.count.is_some() || figures.count.is_some() || figures.rows.is_some() {
             looked.known.push(seen.interaction);
         }
-        let counter = vocabulary.interaction_code(seen.interaction).is_some_and(|i| !i.has_states());
-        let facts = Facts { counter, settled: inspected.settled, counted, by_target: held.by_target };
+        if vocabulary.interaction_code(seen.interaction).is_some_and(|i| !i.has_states()) {
+            looked.findings.extend(compare_counter(seen, figures, inspected.settled));
+            continue;
+        }
+        let facts = Facts { settled: inspected.settled, counted: has_count, by_target: held.by_target };
         let many = seen.present && seen.complete && held.by_target && !figures.whole;
-        if seen.states.is_none() || (many && !counter) {
+        if seen.states.is_none() || many {
             large.push(Place { target, seen, figures, facts });
         } else {
             looked.findings.extend(compare(seen, figures, facts));

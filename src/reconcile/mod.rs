@@ -5,8 +5,10 @@
 //! nothing is written. A repair changes only what still is as it was found, and is read back.
 
 mod compare;
+mod conclusion;
 mod drift;
 mod driver;
+mod enumerate;
 mod error;
 mod hand;
 mod health;
@@ -16,10 +18,11 @@ mod mend;
 mod pass;
 mod report;
 mod request;
+mod slices;
 mod sql;
 mod tally;
 
-pub use compare::{Differences, Facts, compare, conclude};
+pub use compare::{Differences, Facts, RowState, compare, compare_counter, conclude};
 pub use drift::{Finding, Kind};
 pub use driver::{Reconciler, ReconcilerWaker};
 pub use pass::reconcile;

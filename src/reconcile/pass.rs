@@ -1,7 +1,7 @@
 //! A pass: look at everything once, at what differs again, and repair what still does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
@@ -13,26 +13,17 @@ use super::hand::Hand;
 use super::health::health;
 use super::look::{BATCH, Looked, Purpose, Why, look};
 use super::mend::{Outcome, mend};
-use super::report::{Report, Verdict};
+use super::report::Report;
 use super::request::{Request, Scope, Trigger};
 use super::tally::{Tally, row};
 use crate::model::{Id, Partition};
-use crate::sink::{DriftRow, PassRow, Session, SinkError};
+use crate::sink::{DriftRow, PassRow, Session};
 use crate::store::Store;
 use crate::sync::run::{new_run_id, ready};
-use crate::sync::{Context, Progress, RunError};
+use crate::sync::{Context, Progress};
 
-/// Targets in one page of the enumeration.
-const PAGE: usize = 512;
 /// Targets remembered for a second look, of each sort. What is beyond is left to the next pass.
-const REMEMBERED: usize = 200_000;
-/// Between two leases of a partition: longer than anybody who waits for it takes to look.
-const BREATH: Duration = Duration::from_millis(300);
-/// How often the load of MySQL is looked at, and from how many threads at work on it is left alone.
-const LOAD: Duration = Duration::from_secs(1);
-const THREADS: u64 = 48;
-/// How long it is left alone at most.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const REMEMBERED: usize = 200_000;
 /// How long a pass may take: a sample is due every hour, all of it every night.
 const SAMPLE_BUDGET: Duration = Duration::from_mins(20);
 const BUDGET: Duration = Duration::from_hours(8);
@@ -95,26 +86,26 @@ fn log(report: &Report) {
     );
 }
 
-struct Pass<'c> {
-    context: &'c Context,
-    request: Request,
-    run_id: String,
-    progress: &'c Progress,
-    stop: &'c CancellationToken,
-    hand: Option<(Partition, Hand)>,
+pub(super) struct Pass<'c> {
+    pub(super) context: &'c Context,
+    pub(super) request: Request,
+    pub(super) run_id: String,
+    pub(super) progress: &'c Progress,
+    pub(super) stop: &'c CancellationToken,
+    pub(super) hand: Option<(Partition, Hand)>,
     /// Enumerates, and keeps what is found; no lease concerns it.
-    session: Session,
-    tally: Tally,
+    pub(super) session: Session,
+    pub(super) tally: Tally,
     /// Differed at the first look.
-    suspects: BTreeSet<(Partition, Id)>,
+    pub(super) suspects: BTreeSet<(Partition, Id)>,
     /// In flight at the first look.
-    deferred: BTreeSet<(Partition, Id)>,
-    chosen: RandomState,
+    pub(super) deferred: BTreeSet<(Partition, Id)>,
+    pub(super) chosen: RandomState,
     /// A partition that is left, whether for another owner, and why.
-    trouble: Vec<(Option<Partition>, bool, String)>,
-    stopped: Option<String>,
-    deadline: Instant,
-    looked_at_load: Instant,
+    pub(super) trouble: Vec<(Option<Partition>, bool, String)>,
+    pub(super) stopped: Option<String>,
+    pub(super) deadline: Instant,
+    pub(super) looked_at_load: Instant,
 }
 
 impl<'c> Pass<'c> {
@@ -172,91 +163,6 @@ impl<'c> Pass<'c> {
         self.let_go().await;
     }
 
-    async fn look_at_all(&mut self, store: &Store) {
-        if let Scope::Target(target_type, target) = self.request.scope {
-            self.tally.of = 1;
-            self.progress.found(1);
-            let partition = store.keys().partition(target_type, target);
-            return self.by_partition(store, BTreeSet::from([(partition, target)]), Step::Look).await;
-        }
-        for partition in self.context.partitions() {
-            if let Err(left) = self.enumerate(store, partition).await {
-                self.leave(Some(partition), &left);
-            }
-        }
-        if let Err(left) = self.known_to_redis_alone(store).await {
-            self.leave(None, &left);
-        }
-        if let Err(error) = self.unconfigured_types().await {
-            self.leave(None, &error.into());
-        }
-    }
-
-    /// Looks at what MySQL knows of a partition, page by page of its key.
-    async fn enumerate(&mut self, store: &Store, partition: Partition) -> Result<(), Left> {
-        let mut after = 0;
-        loop {
-            let (targets, next) = self.session.targets_page(partition.target_type, after, PAGE).await?;
-            let mut targets = targets;
-            targets.retain(|&target| store.keys().partition(partition.target_type, target) == partition);
-            self.tally.of += targets.len() as u64;
-            targets.retain(|&target| self.is_chosen(target));
-            self.progress.found(targets.len() as u64);
-            for batch in targets.chunks(BATCH) {
-                self.step(store, partition, batch, Step::Look).await?;
-            }
-            let Some(next) = next else { return Ok(()) };
-            after = next;
-        }
-    }
-
-    /// Looks at what only Redis knows.
-    async fn known_to_redis_alone(&mut self, store: &Store) -> Result<(), Left> {
-        let partitions = self.context.partitions();
-        let (mut cursor, mut alone) = (0, BTreeSet::new());
-        loop {
-            let (next, found) = store.scan_counted(&partitions, cursor).await?;
-            for (partition, mut targets) in found {
-                let known = self.session.known_among(partition.target_type, &targets).await?;
-                targets.retain(|target| !known.contains(target) && !alone.contains(&(partition, *target)));
-                self.tally.of += targets.len() as u64;
-                targets.retain(|&target| self.is_chosen(target));
-                self.progress.found(targets.len() as u64);
-                alone.extend(targets.into_iter().map(|target| (partition, target)));
-            }
-            cursor = next;
-            if cursor == 0 || alone.len() > REMEMBERED {
-                let alone = std::mem::take(&mut alone);
-                self.by_partition(store, alone, Step::Look).await;
-            }
-            if cursor == 0 || self.stop.is_cancelled() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Tells of target types that have rows and are not configured.
-    async fn unconfigured_types(&mut self) -> Result<(), SinkError> {
-        let mut types = self.session.target_types().await?;
-        types.retain(|code| !self.context.vocabulary.targets.iter().any(|target| target.code == *code));
-        for code in types {
-            let (targets, _) = self.session.targets_page(code, 0, BATCH).await?;
-            let held = self.session.held(code, targets, vec![]).await?;
-            let found = held.figures.iter().map(|(&(target, interaction), figures)| {
-                (target, super::look::unconfigured(interaction, figures), Outcome::Refused)
-            });
-            self.found(Partition { target_type: code, shard: 0 }, found.collect()).await;
-        }
-        Ok(())
-    }
-
-    fn is_chosen(&self, target: Id) -> bool {
-        match self.request.scope {
-            Scope::Sample(percent) => as_float(self.chosen.hash_one(target) >> 32) < percent / 100.0 * 4_294_967_296.0,
-            Scope::All | Scope::Target(..) => true,
-        }
-    }
-
     /// Looks a second time at what differed.
     async fn confirm(&mut self, store: &Store) -> Vec<(Partition, Looked)> {
         let suspects = std::mem::take(&mut self.suspects);
@@ -280,7 +186,7 @@ impl<'c> Pass<'c> {
         differing
     }
 
-    async fn by_partition(&mut self, store: &Store, targets: BTreeSet<(Partition, Id)>, step: Step) {
+    pub(super) async fn by_partition(&mut self, store: &Store, targets: BTreeSet<(Partition, Id)>, step: Step) {
         for (partition, targets) in grouped(targets) {
             for batch in targets.chunks(BATCH) {
                 if let Err(left) = self.step(store, partition, batch, step).await {
@@ -291,7 +197,13 @@ impl<'c> Pass<'c> {
         }
     }
 
-    async fn step(&mut self, store: &Store, partition: Partition, batch: &[Id], step: Step) -> Result<(), Left> {
+    pub(super) async fn step(
+        &mut self,
+        store: &Store,
+        partition: Partition,
+        batch: &[Id],
+        step: Step,
+    ) -> Result<(), Left> {
         if Instant::now() > self.deadline {
             self.tally.skip(Why::Time, batch.len() as u64);
             return Ok(());
@@ -345,67 +257,14 @@ impl<'c> Pass<'c> {
         }
     }
 
-    /// The partition in hand, for as long as a slice goes; then runs may come in between.
-    async fn in_hand(&mut self, store: &Store, partition: Partition) -> Result<Hand, Left> {
-        self.breathe().await?;
-        match self.hand.take() {
-            Some((of, hand)) if of == partition && !hand.is_due() => {
-                if let Err(error) = hand.go_on() {
-                    hand.release().await;
-                    return Err(error.into());
-                }
-                return Ok(hand);
-            }
-            Some((of, hand)) => {
-                hand.release().await;
-                if of == partition {
-                    tokio::time::sleep(BREATH).await;
-                }
-            }
-            None => {}
-        }
-        if self.stop.is_cancelled() {
-            return Err(RunError::Stopped.into());
-        }
-        if self.request.dry_run {
-            return Hand::dry(self.context, store, partition, self.stop).await;
-        }
-        let deadline = Instant::now() + self.request.lease_wait;
-        Hand::take(self.context, store, partition, &self.run_id, deadline, self.stop).await
-    }
-
-    /// Leaves MySQL alone while it has much to do.
-    async fn breathe(&mut self) -> Result<(), Left> {
-        if self.looked_at_load.elapsed() < LOAD {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE && !self.stop.is_cancelled() {
-            self.looked_at_load = Instant::now();
-            if self.session.threads_running().await? < THREADS {
-                break;
-            }
-            self.let_go().await;
-            tracing::debug!("MySQL has much to do; the pass waits");
-            tokio::time::sleep(LOAD).await;
-        }
-        Ok(())
-    }
-
-    async fn let_go(&mut self) {
-        if let Some((_, hand)) = self.hand.take() {
-            hand.release().await;
-        }
-    }
-
-    fn leave(&mut self, partition: Option<Partition>, left: &Left) {
+    pub(super) fn leave(&mut self, partition: Option<Partition>, left: &Left) {
         let words = left.to_string();
         tracing::warn!(partition = partition.map(|p| p.to_string()), "not reconciled: {words}");
         self.trouble.push((partition, matches!(left, Left::Busy(_)), words));
     }
 
     /// Counts drifts, and keeps them, but for a dry run.
-    async fn found(&mut self, partition: Partition, found: Vec<(Id, super::drift::Finding, Outcome)>) {
+    pub(super) async fn found(&mut self, partition: Partition, found: Vec<(Id, super::drift::Finding, Outcome)>) {
         let target_type = partition.target_type;
         for (target, finding, outcome) in &found {
             self.tally.found(target_type, *target, finding, *outcome);
@@ -419,72 +278,11 @@ impl<'c> Pass<'c> {
             tracing::warn!(%error, "drifts could not be recorded in reconcile_drift");
         }
     }
-
-    fn report(self, started_at: String, duration_ms: u64) -> Report {
-        let mut tally = self.tally;
-        tally.keep_worst();
-        let outcome = match &self.stopped {
-            _ if !self.trouble.is_empty() => Verdict::Failed,
-            Some(_) => Verdict::Stopped,
-            None if tally.residual > 0 => Verdict::Drift,
-            None if tally.repaired > 0 => Verdict::Repaired,
-            None => Verdict::Clean,
-        };
-        let busy = self.trouble.iter().all(|(_, busy, _)| *busy);
-        let exit_code = match outcome {
-            Verdict::Clean | Verdict::Repaired => 0,
-            Verdict::Drift | Verdict::Stopped => 3,
-            Verdict::Failed if busy => 75,
-            Verdict::Failed => 1,
-        };
-        let scope = match self.request.scope {
-            Scope::All => "all".to_owned(),
-            Scope::Sample(percent) => format!("sample {percent:?} %"),
-            Scope::Target(code, target) => {
-                let named = self.context.vocabulary.targets.iter().find(|t| t.code == code);
-                format!("target {}:{target}", named.map_or_else(|| code.to_string(), |t| t.name.clone()))
-            }
-        };
-        let trouble = self.trouble.iter().map(|(partition, _, words)| match partition {
-            Some(partition) => format!("{partition}: {words}"),
-            None => words.clone(),
-        });
-        let words: Vec<String> = trouble.chain(self.stopped).collect();
-        let known = |code: &u16| self.context.vocabulary.interactions.iter().position(|i| i.code == *code);
-        let mut interactions: Vec<_> = tally.interactions.into_iter().collect();
-        interactions.sort_by_key(|(code, _)| known(code));
-        Report {
-            run_id: self.run_id,
-            trigger: self.request.trigger.as_str(),
-            started_at,
-            duration_ms,
-            dry_run: self.request.dry_run,
-            scope,
-            outcome,
-            exit_code,
-            error: (!words.is_empty()).then(|| words.join("; ")),
-            looked_at: tally.looked_at,
-            of: tally.of,
-            skipped: tally.skipped.values().sum(),
-            skipped_why: tally.skipped,
-            differing: tally.differing,
-            repaired: tally.repaired,
-            failed: tally.failed,
-            refused: tally.refused,
-            residual: tally.residual,
-            by_kind: tally.by_kind,
-            interactions: interactions.into_iter().map(|(_, figures)| figures).collect(),
-            worst: tally.worst,
-            sync_health: None,
-            degraded: None,
-            losses: None,
-        }
-    }
 }
 
 /// What is done with a batch of targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+pub(super) enum Step {
     Look,
     /// At what was in flight.
     LookAgain,
@@ -500,6 +298,6 @@ fn grouped(targets: BTreeSet<(Partition, Id)>) -> BTreeMap<Partition, Vec<Id>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share is shown with one digit")]
-fn as_float(number: u64) -> f64 {
+pub(super) fn as_float(number: u64) -> f64 {
     number as f64
 }
