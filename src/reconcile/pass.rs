@@ -141,13 +141,16 @@ impl<'c> Pass<'c> {
         let deferred = std::mem::take(&mut self.deferred);
         self.by_partition(store, deferred, Step::LookAgain).await;
         let differing = self.confirm(store).await;
-        let share = 100.0 * as_float(self.tally.differing) / as_float(self.tally.looked_at.max(1));
+        // Of what is in flight, counts were compared with their own states.
+        let in_flight = self.tally.skipped.get(Why::InFlight.as_str()).copied().unwrap_or_default();
+        let compared = self.tally.looked_at + in_flight;
+        let share = 100.0 * as_float(self.tally.differing) / as_float(compared.max(1));
         let limit = self.context.config.reconcile.stop_percent;
         let targeted = matches!(self.request.scope, Scope::Target(..));
         if !targeted && share > limit {
             self.stopped = Some(format!(
                 "{} of {} targets differ ({share:.1} %), more than reconcile.stop_percent ({limit} %): nothing was written",
-                self.tally.differing, self.tally.looked_at
+                self.tally.differing, compared
             ));
         }
         if self.request.dry_run || self.stopped.is_some() {
