@@ -104,6 +104,7 @@ pub struct ReconcileStatus {
 struct Mysql {
     partitions: Vec<PartitionRow>,
     runs: Vec<String>,
+    pass: Option<String>,
     journal: u64,
     replayed: u64,
     /// Whether a run would replay some of the journal.
@@ -147,7 +148,7 @@ pub async fn gather(context: &Context) -> Status {
             accepted_total: mysql.as_ref().ok().map(|mysql| mysql.journal + mysql.replayed),
             replayed_total: mysql.as_ref().ok().map(|mysql| mysql.replayed),
         },
-        reconcile: ReconcileStatus { last: None },
+        reconcile: ReconcileStatus { last: mysql.as_ref().ok().and_then(|mysql| raw(mysql.pass.as_deref()?)) },
         last_runs: mysql.as_ref().map_or(&[][..], |mysql| &mysql.runs).iter().filter_map(|run| raw(run)).collect(),
         mysql: MysqlStatus {
             up: !matches!(mysql, Err(SinkError::Unreachable { .. })),
@@ -201,8 +202,9 @@ async fn ask_mysql(context: &Context) -> Result<Mysql, SinkError> {
     session.require_schema().await?;
     let partitions = session.partitions().await?;
     let runs = session.last_runs(RUNS).await?;
+    let pass = session.last_passes(1).await?.pop();
     let (journal, replayed) = session.journal_balance().await?;
     let waits = session.journal_waits(&context.vocabulary, context.config.redis.shards).await?;
     session.close().await;
-    Ok(Mysql { partitions, runs, journal, replayed, waits })
+    Ok(Mysql { partitions, runs, pass, journal, replayed, waits })
 }

@@ -11,6 +11,8 @@ pub enum Exit {
     Failed,
     /// The command line cannot be understood.
     Usage,
+    /// Drift was found and not repaired.
+    Drift,
     /// Another owner holds the lease for longer than one waits (`EX_TEMPFAIL`).
     Busy,
     /// The configuration is wrong (`EX_CONFIG`).
@@ -23,6 +25,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Drift => 3,
             Exit::Busy => 75,
             Exit::Configuration => 78,
         })

@@ -6,6 +6,7 @@ mod exit;
 mod migrate;
 mod output;
 mod progress;
+mod reconcile;
 mod report;
 mod serve;
 mod status;
@@ -45,6 +46,8 @@ enum Command {
     Sync(sync::Args),
     /// Show or mail what the last reconciliation found
     Report(report::Args),
+    /// Compare both sides, and repair what differs
+    Reconcile(reconcile::Args),
     /// Load the most active targets
     Warm(warm::Args),
     /// Show the backlog, the partitions and the last runs
@@ -107,6 +110,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Sync(args) => sync::run(args, context).await,
         Command::Report(args) => report::run(args, context).await,
+        Command::Reconcile(args) => Box::pin(reconcile::run(args, context)).await,
         Command::Warm(args) => warm::run(args, context).await,
         Command::Status(args) => status::run(args, context).await,
         Command::Check(args) => Box::pin(check::run(args, context)).await,

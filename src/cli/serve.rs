@@ -16,6 +16,7 @@ use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
 use crate::metrics::{CacheMetrics, Metrics};
+use crate::reconcile::{self, Reconciler};
 use crate::report;
 use crate::sink::SinkError;
 use crate::sync::{Alarm, Context, Driver, Trigger};
@@ -62,10 +63,18 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let restored = Arc::new(Notify::new());
     let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, restored.clone(), &stop);
     let waker = driver.waker.clone();
+    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), &stop);
     let mut alarm = Alarm::start().await?;
     if !args.no_schedule {
         let waker = waker.clone();
         alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
+        for (name, schedule, trigger) in [
+            ("reconcile sample", &context.config.reconcile.sample_cron, reconcile::Trigger::Sample),
+            ("reconcile full", &context.config.reconcile.full_cron, reconcile::Trigger::Full),
+        ] {
+            let waker = reconciler.waker.clone();
+            alarm.every(name, schedule.clone(), move || waker.wake(trigger));
+        }
     }
 
     let background = TaskTracker::new();
@@ -104,6 +113,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         let schedules = async {
             alarm.stop().await;
             driver.join().await;
+            reconciler.join().await;
             background.wait().await;
         };
         tokio::join!(listeners, schedules);

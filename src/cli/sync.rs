@@ -69,7 +69,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     Ok(exit(&report))
 }
 
-fn parse_target(context: &Context, text: &str) -> Result<(u16, Id), String> {
+pub(super) fn parse_target(context: &Context, text: &str) -> Result<(u16, Id), String> {
     let (target_type, id) = text.split_once(':').ok_or("write it as TYPE:ID, such as 1:10086")?;
     let target_type = context.vocabulary.target_type(target_type).ok_or("no target type of this code or name")?;
     Ok((target_type.code, id.parse().map_err(|error| format!("{error}"))?))

@@ -8,6 +8,7 @@ mod backlog;
 mod breaker;
 mod cache;
 mod http;
+mod reconcile;
 mod sync;
 mod writes;
 
@@ -21,6 +22,7 @@ pub use backlog::{BacklogMetrics, Waiting};
 pub use breaker::BreakerMetrics;
 pub use cache::CacheMetrics;
 pub use http::{Call, HttpMetrics};
+pub use reconcile::ReconcileMetrics;
 pub use sync::SyncMetrics;
 pub use writes::WriteMetrics;
 
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub breaker: BreakerMetrics,
     /// What leaves Redis.
     pub cache: CacheMetrics,
+    /// Passes of reconciliation.
+    pub reconcile: ReconcileMetrics,
     /// What waits in Redis.
     pub backlog: BacklogMetrics,
     registry: Arc<Registry>,
@@ -59,6 +63,7 @@ impl Metrics {
             http: HttpMetrics::register(&mut registry, calls),
             breaker: BreakerMetrics::register(&mut registry),
             cache: CacheMetrics::register(&mut registry),
+            reconcile: ReconcileMetrics::register(&mut registry),
             backlog: BacklogMetrics::register(&mut registry, vocabulary),
             registry: Arc::new(registry),
         }
@@ -95,6 +100,8 @@ mod tests {
             "tallyd_sync_rows_total 0",
             "tallyd_sync_skipped_total 0",
             "tallyd_rejected_rows_total 0",
+            "tallyd_drift_total{kind=\"redis_count_off\"} 0",
+            "tallyd_reconcile_last_success_timestamp_seconds 0",
             "tallyd_breaker_open 0",
             "tallyd_degraded_writes_total 0",
             "tallyd_redis_loss_total 0",

@@ -60,4 +60,26 @@ impl Session {
         })
         .await
     }
+
+    /// Runs that started after `at`, or at it under a greater id than `run_id`, oldest first: start, id and report.
+    pub async fn runs_after(
+        &mut self,
+        at: DateTime<Utc>,
+        run_id: &str,
+        limit: u32,
+    ) -> Result<Vec<(DateTime<Utc>, String, String)>, SinkError> {
+        let select = "/* tallyd run.list */ SELECT started_at, run_id, report FROM sync_run \
+             WHERE started_at > ? OR (started_at = ? AND run_id > ?) ORDER BY started_at, run_id LIMIT ?";
+        let run_id = run_id.to_owned();
+        self.with(move |conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let query = sqlx::query(select).bind(at).bind(at).bind(run_id).bind(limit);
+                let rows = conn.mysql.fetch_all(query).await.map_err(&failed)?;
+                let read = |row: &sqlx::mysql::MySqlRow| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+                rows.iter().map(|row| read(row).map_err(&failed)).collect()
+            })
+        })
+        .await
+    }
 }

@@ -63,7 +63,8 @@ impl Keys {
         self.of_target(interaction, target_type, target)
     }
 
-    /// Hash: interaction name → count; `.seen` → when it was last written or loaded.
+    /// Hash: interaction name → count; `.seen` → when it was last written or loaded; `.old:<interaction>` → where writers
+    /// save the states that they flip, while a recount is under way.
     #[must_use]
     pub fn count(self, target_type: u16, target: Id) -> String {
         self.of_target("cnt", target_type, target)
@@ -115,6 +116,13 @@ impl Keys {
     #[must_use]
     pub fn load_lock(self, target_type: u16, target: Id) -> String {
         self.of_target("lock", target_type, target)
+    }
+
+    /// Hash with a TTL: user id → the state that he had when a recount began, before it flipped; field `0` says that it is
+    /// under way.
+    #[must_use]
+    pub fn saved_states(self, interaction: &str, target_type: u16, target: Id) -> String {
+        self.of_target(&format!("lock:{interaction}:old"), target_type, target)
     }
 
     /// String with a TTL: a viewer was counted.

@@ -45,6 +45,9 @@ fenced!(DISOWN, "lua/disown.lua");
 fenced!(VERIFY, "lua/verify.lua");
 fenced!(CORRECT, "lua/correct.lua");
 fenced!(FINISH, "lua/finish.lua");
+fenced!(REPAIR, "lua/repair.lua");
+fenced!(RECOUNT_BEGIN, "lua/recount_begin.lua");
+fenced!(RECOUNT_END, "lua/recount_end.lua");
 
 /// A script after the beginning of a restore.
 macro_rules! restoring {

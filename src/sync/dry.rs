@@ -45,7 +45,7 @@ pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent)
     reports
 }
 
-async fn checkpoints(context: &Context) -> Result<HashMap<Partition, Checkpoint>, RunError> {
+pub(crate) async fn checkpoints(context: &Context) -> Result<HashMap<Partition, Checkpoint>, RunError> {
     let mut session = context.sink.session();
     let rows = session.partitions().await?;
     session.close().await;
@@ -53,7 +53,7 @@ async fn checkpoints(context: &Context) -> Result<HashMap<Partition, Checkpoint>
 }
 
 /// What a run would have to restore first, by the look of it.
-async fn lost(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
+pub(crate) async fn lost(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
     let backlog = match store.backlog(partition).await {
         Ok(backlog) => backlog,
         Err(error) => return Some(PartitionReport::untouched(partition, Outcome::Failed, error.to_string())),

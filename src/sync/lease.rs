@@ -16,18 +16,18 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const RENEW: Duration = Duration::from_secs(LEASE_SECONDS as u64 / 3);
 
 /// A lease that a task renews until it is released.
-pub(super) struct Held {
-    pub(super) lease: Lease,
+pub(crate) struct Held {
+    pub(crate) lease: Lease,
     /// Whether the journal of degraded writes had rows for it when it was taken.
-    pub(super) journaled: bool,
+    pub(crate) journaled: bool,
     /// Cancelled when somebody else is the owner by now.
-    pub(super) lost: CancellationToken,
+    pub(crate) lost: CancellationToken,
     done: CancellationToken,
     renewer: JoinHandle<Option<Session>>,
 }
 
 /// Takes the lease of `partition`, waiting for its owner until `deadline`. The owner's name when it is not to be had.
-pub(super) async fn take(
+pub(crate) async fn take(
     context: &Context,
     partition: Partition,
     deadline: Instant,
@@ -59,7 +59,7 @@ impl Held {
     }
 
     /// Gives the lease back; with its token, if that was never `used`.
-    pub(super) async fn release(self, used: bool) {
+    pub(crate) async fn release(self, used: bool) {
         let partition = self.lease.partition;
         self.done.cancel();
         let mut session = match self.renewer.await {

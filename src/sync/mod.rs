@@ -2,17 +2,17 @@
 
 mod alarm;
 mod driver;
-mod dry;
+pub(crate) mod dry;
 mod error;
-mod lease;
-mod partition;
+pub(crate) mod lease;
+pub(crate) mod partition;
 mod pipeline;
 mod progress;
 mod replay;
 mod report;
 mod request;
 mod restore;
-mod run;
+pub(crate) mod run;
 mod scan;
 mod watch;
 mod work;

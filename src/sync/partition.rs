@@ -79,7 +79,7 @@ async fn checked(run: &Run<'_>, store: &Store, held: &Held) -> Attempt {
 }
 
 /// What was lost, in words.
-pub(super) fn lost(loss: &Loss, mysql: Checkpoint) -> String {
+pub(crate) fn lost(loss: &Loss, mysql: Checkpoint) -> String {
     let found = if loss.found.is_empty() { "no checkpoint" } else { &loss.found };
     match loss.kind {
         LossKind::Interrupted => format!("a restore of this partition was begun and not ended (MySQL holds {mysql})"),

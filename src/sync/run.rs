@@ -98,7 +98,7 @@ pub async fn run(
 }
 
 /// A new run id: a UUID, version 7.
-pub(super) fn new_run_id() -> String {
+pub(crate) fn new_run_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
@@ -195,7 +195,7 @@ fn untouched(context: &Context, error: &anyhow::Error) -> Vec<PartitionReport> {
 
 /// Both servers are there, the schema is current, and the number of shards is the one that it always was; the first
 /// one is kept only if `keep`.
-async fn ready(context: &Context, keep: bool) -> anyhow::Result<Store> {
+pub(crate) async fn ready(context: &Context, keep: bool) -> anyhow::Result<Store> {
     const SHARDS: &str = "redis.shards";
     let mut session = context.sink.session();
     session.require_schema().await?;

@@ -37,6 +37,7 @@ mod loss;
 mod outage;
 mod overlap;
 mod pause;
+mod reconciling;
 mod recovery;
 mod replay;
 mod replicas;

@@ -34,7 +34,7 @@ for i = 1, states do
   here[i] = how == 'whole' or (how == 'kept' and redis.call('HEXISTS', KEYS[4], name) == 0)
   if here[i] and size > limit then
     if ARGV[at + 3] == '-1' then
-      redis.call('HDEL', KEYS[4], name)
+      redis.call('HDEL', KEYS[4], name, '.old:' .. name)
       if kept ~= 'full' then redis.call('HDEL', KEYS[7 + i], '0') end
       uncounted = true
     else
@@ -64,6 +64,7 @@ for i = 1, states do
       end
     end
     redis.call('HSET', KEYS[4], name, active)
+    redis.call('HDEL', KEYS[4], '.old:' .. name)
   elseif how == 'users' then
     -- A count that no hash vouches for may be of another time.
     if redis.call('HGET', KEYS[7 + i], '0') ~= 'partial' then redis.call('HDEL', KEYS[4], name) end

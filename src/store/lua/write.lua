@@ -18,11 +18,21 @@ local late = now > tonumber(ARGV[1])
 
 local accept = ARGV[3] == 'accept'
 
+-- A recount is under way: it needs the state that this user had when it began. The key was made by its beginning.
+local function save(counts, interaction, saved, user, old)
+  if redis.call('EXISTS', saved) == 1 then
+    redis.call('HSETNX', saved, user, old)
+  else
+    redis.call('HDEL', counts, '.old:' .. interaction)
+  end
+end
+
 local function write(states, counts, lock, interaction, target, user, state)
   local old = redis.pcall('HGET', states, user)
   if type(old) == 'table' then return { 'error', old.err } end
-  local count = redis.pcall('HGET', counts, interaction)
-  if type(count) == 'table' then return { 'error', count.err } end
+  local held = redis.pcall('HMGET', counts, interaction, '.old:' .. interaction)
+  if held.err then return { 'error', held.err } end
+  local count, saved = held[1], held[2]
   if count and not string.match(count, '^%-?%d+$') then return { 'error', 'the count is not a number' } end
   local loaded = true
   if not old or not count then
@@ -36,11 +46,12 @@ local function write(states, counts, lock, interaction, target, user, state)
   if type(mark) == 'table' then return { 'error', mark.err } end
   if not loaded then
     redis.call('DEL', lock)
-    redis.call('HDEL', counts, interaction)
+    redis.call('HDEL', counts, interaction, '.old:' .. interaction)
     redis.call('HDEL', states, '0')
     redis.call('PERSIST', counts)
-    count = false
+    count, saved = false, false
   end
+  if saved and old ~= state then save(counts, interaction, saved, user, old or '0') end
   if old ~= state then redis.call('HSET', states, user, state) end
   local changed = (old or '0') ~= state
   if changed and count then

@@ -1,0 +1,47 @@
+//! Passes of reconciliation.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::Labels;
+use crate::reconcile::{Kind, Report, Verdict};
+
+/// What the passes of this process found.
+#[derive(Clone, Debug)]
+pub struct ReconcileMetrics {
+    drift: Family<Labels<1>, Counter>,
+    passes: Family<Labels<1>, Counter>,
+    last_success: Gauge,
+}
+
+impl ReconcileMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self { drift: Family::default(), passes: Family::default(), last_success: Gauge::default() };
+        for kind in Kind::ALL {
+            drop(metrics.drift.get_or_create(&[("kind", Arc::from(kind.as_str()))]));
+        }
+        for verdict in Verdict::ALL {
+            drop(metrics.passes.get_or_create(&[("outcome", Arc::from(verdict.as_str()))]));
+        }
+        registry.register("drift", "Drifts found by their kind", metrics.drift.clone());
+        registry.register("reconcile_passes", "Passes by their outcome", metrics.passes.clone());
+        let help = "When a pass last left both sides in agreement, Unix seconds";
+        registry.register("reconcile_last_success_timestamp_seconds", help, metrics.last_success.clone());
+        metrics
+    }
+
+    /// A pass has ended.
+    pub fn ended(&self, report: &Report) {
+        for (kind, number) in &report.by_kind {
+            self.drift.get_or_create(&[("kind", Arc::from(*kind))]).inc_by(*number);
+        }
+        self.passes.get_or_create(&[("outcome", Arc::from(report.outcome.as_str()))]).inc();
+        if matches!(report.outcome, Verdict::Clean | Verdict::Repaired) {
+            self.last_success.set(chrono::Utc::now().timestamp());
+        }
+    }
+}

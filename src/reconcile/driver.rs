@@ -1,0 +1,95 @@
+//! The loop that owns the passes of the daemon: two schedules wake it, and there are never two at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::pass::reconcile;
+use super::request::{Request, Scope, Trigger};
+use crate::metrics::ReconcileMetrics;
+use crate::sync::{Context, Progress};
+
+/// How long a pass of the daemon waits for a run that has much to copy.
+const LEASE_WAIT: Duration = Duration::from_mins(10);
+
+/// Wakes the loop. Clones wake the same one.
+#[derive(Clone, Debug, Default)]
+pub struct ReconcilerWaker {
+    waiting: Arc<Mutex<Option<Trigger>>>,
+    arrived: Arc<Notify>,
+}
+
+impl ReconcilerWaker {
+    /// Asks for a pass. One that is under way is not disturbed: this one comes after it. Of several that wait there is one
+    /// pass, over everything if any asked for that.
+    pub fn wake(&self, trigger: Trigger) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if *waiting != Some(Trigger::Full) {
+            *waiting = Some(trigger);
+        }
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> Option<Trigger> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A loop at work.
+pub struct Reconciler {
+    /// Wakes it.
+    pub waker: ReconcilerWaker,
+    task: JoinHandle<()>,
+}
+
+impl Reconciler {
+    /// Starts the loop; it ends when `stop` is cancelled, between two batches.
+    #[must_use]
+    pub fn start(context: &Arc<Context>, metrics: ReconcileMetrics, stop: &CancellationToken) -> Self {
+        let waker = ReconcilerWaker::default();
+        let task = tokio::spawn(drive(context.clone(), waker.clone(), metrics, stop.clone()));
+        Self { waker, task }
+    }
+
+    /// Waits until a pass under way has ended.
+    pub async fn join(self) {
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the loop of reconciliation ended badly");
+        }
+    }
+}
+
+async fn drive(context: Arc<Context>, waker: ReconcilerWaker, metrics: ReconcileMetrics, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = waker.arrived.notified() => {}
+        }
+        let Some(trigger) = waker.take() else { continue };
+        let scope = match trigger {
+            Trigger::Sample => Scope::Sample(context.config.reconcile.sample_percent),
+            Trigger::Full | Trigger::Command => Scope::All,
+        };
+        let request = Request { trigger, scope, dry_run: false, lease_wait: LEASE_WAIT };
+        let report = Box::pin(reconcile(&context, request, &Progress::default(), &stop)).await;
+        metrics.ended(&report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_not_replaced_by_a_sample() {
+        let waker = ReconcilerWaker::default();
+        waker.wake(Trigger::Sample);
+        waker.wake(Trigger::Full);
+        waker.wake(Trigger::Sample);
+        assert_eq!(waker.take(), Some(Trigger::Full));
+        assert_eq!(waker.take(), None);
+    }
+}
