@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Figures, Letter, MailError, Mailer, Refusal, View};
 use crate::model::Vocabulary;
+use crate::reconcile::{fix_sql, undo_sql};
 use crate::sink::{KeptPass, Session, SinkError};
 use crate::sync::Context;
 
@@ -21,6 +22,9 @@ const LATE: Duration = Duration::from_mins(15);
 /// How often the turn to mail is taken again while a mail server makes us wait.
 const TURN: Duration = Duration::from_secs(5);
 
+/// Drifts in the attached file: some hundreds of KiB.
+const DRIFTS: u32 = 5000;
+
 /// Earlier passes that a report compares with.
 const BEFORE: u32 = 7;
 
@@ -30,6 +34,8 @@ pub struct Kept {
     /// The pass.
     pub pass: KeptPass,
     before: Vec<Figures>,
+    /// What mends by hand, and what takes repairs back; `None` when nothing was found.
+    sql: Option<String>,
 }
 
 impl Kept {
@@ -43,7 +49,9 @@ impl Kept {
 
     async fn of(session: &mut Session, pass: KeptPass) -> Result<Self, SinkError> {
         let before = session.passes_before(&pass, BEFORE).await?;
-        Ok(Self { pass, before: before.iter().filter_map(|json| Figures::of(json)).collect() })
+        let drifts = session.drifts_of(&pass.run_id, DRIFTS).await?;
+        let sql = (!drifts.is_empty()).then(|| file(&fix_sql(&drifts), &undo_sql(&drifts)));
+        Ok(Self { pass, before: before.iter().filter_map(|json| Figures::of(json)).collect(), sql })
     }
 
     /// What is told of it.
@@ -55,8 +63,14 @@ impl Kept {
     /// Its mail.
     #[must_use]
     pub fn letter(&self, vocabulary: &Vocabulary) -> Letter {
-        Letter::new(&self.view(vocabulary), None)
+        Letter::new(&self.view(vocabulary), self.sql.clone())
     }
+}
+
+/// The attached file. Run as it is, it takes nothing back.
+fn file(fix: &str, undo: &str) -> String {
+    let undo: String = undo.lines().map(|line| format!("-- {line}\n")).collect();
+    format!("-- What was found in MySQL and not repaired:\n{fix}\n-- To take back what was repaired in MySQL:\n{undo}")
 }
 
 /// A mail that failed.
