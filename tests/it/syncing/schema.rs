@@ -48,7 +48,7 @@ async fn to_migrate_twice_is_fine_and_a_newer_schema_too() {
     let first = rig.tallyd(&["migrate"]).await.expect_code(0).stdout;
     assert_eq!(
         first.lines().collect::<Vec<_>>(),
-        ["applied: records and counts", "applied: syncing", "applied: unsettled counts"]
+        ["applied: records and counts", "applied: syncing", "applied: unsettled counts", "applied: reconciling"]
     );
     let schema = "SELECT table_name, column_name, column_type FROM information_schema.columns \
                   WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position";
