@@ -95,6 +95,32 @@
 //! clean, nothing of them was set aside, and no counter is ahead of its row; a `ckpt` noted before MySQL was asked vouches
 //! for that.
 //!
+//! # Reconciling
+//!
+//! A pass ([`mod@reconcile`]) goes through the targets that MySQL knows by ranges of its key, and through those that only
+//! Redis knows, under the lease of their partition and after its check. The lease is held in slices, so that runs come in
+//! between; while MySQL has much to do, the pass waits. A loss is left to a run.
+//!
+//! - A look reads Redis with a step, then MySQL as of one moment, then the degraded journal: whoever wrote to the journal
+//!   before moved the rows that were read, and his target is skipped. What differs is looked at again, and is drift only if it
+//!   still does. Of a target that is dirty or in flight only a count and the states of its own complete hash are held
+//!   against each other, for these are of one moment; a state that has a mark is in flight, dirty target or not.
+//! - When more than `reconcile.stop_percent` of what was compared differs, nothing is written, unless one target was asked
+//!   for by name.
+//! - A repair in MySQL is a chunk of scanned rows: it changes only rows that still differ and are not in the journal, counts
+//!   under the lock of the count row, and stores the checkpoint of its look. A row is stamped with the Redis time of its
+//!   reading, or its own where that is later. A repair in Redis compares the checkpoint, that the target is clean, and the
+//!   value that was found. Everything is read back.
+//! - **Lost mark or damaged row?** Both show as a state that differs from its row. Where the count row agrees with the
+//!   record rows, MySQL is whole and never heard of the change: the mark was lost. Else the row was changed.
+//! - **A recount under load.** Writers keep count − active states constant. While a recount is under way, a field beside the
+//!   count names a hash into which a writer saves the state that a user had, before he flips it for the first time; without
+//!   a recount this costs a write nothing but a second field in a read that it makes anyway. Pages are counted with the saved
+//!   state before the present one, each user once. The difference between the count of the beginning and the states of the
+//!   beginning is taken off the count at the end, whatever it is by then; whoever drops or makes the count meanwhile takes
+//!   the field away, and nothing is changed. Saved states have a time to live.
+//! - A dry run takes no lease and makes no step. Large hashes it counts only while nothing of them is marked.
+//!
 //! # Where this goes beyond the protocol's description
 //!
 //! - **Two flaws in the loading of single users**, found with the protocol's own checker (`big=1 nu=2 napi=2 cold=1 w=3
@@ -137,9 +163,10 @@
 //!
 //! # Dependencies
 //!
-//! `cli` → [`api`], [`admin`] (both on [`http`]), [`sync`], [`report`] (the only user of lettre), [`status`], [`check`] →
-//! [`live`] → [`store`] (the only user of redis), [`sink`] (the only user of sqlx) → [`model`]. `store` and `sink` do not
-//! know each other, and the API knows neither; a test keeps it so. [`metrics`] is told by those who do the work.
+//! `cli` → [`api`], [`admin`] (both on [`http`]), [`mod@reconcile`] → [`sync`], [`report`] (the only user of lettre),
+//! [`status`], [`check`] → [`live`] → [`store`] (the only user of redis), [`sink`] (the only user of sqlx) → [`model`].
+//! `store` and `sink` do not know each other, and the API knows neither; a test keeps it so. [`metrics`] is told by those
+//! who do the work.
 //!
 //! **TLS.** rustls with ring, for Redis, MySQL and mail alike, installed before anything else in the process: two
 //! providers compiled in, or none installed, would panic at the first connection.
