@@ -28,7 +28,7 @@ http() {
 }
 direct() {
     redis-benchmark -p "$redis_port" -c "$connections" -n $((seconds * 40000)) -r "$users" --csv \
-        EVALSHA "$sha" 4 dirty:1 chg:1 like:1:5 cnt:1:5 "$later" 0 like 5 1__rand_int__ 1 |
+        EVALSHA "$sha" 5 dirty:1 chg:1 like:1:5 cnt:1:5 lock:1:5 "$later" 0 refuse like 5 1__rand_int__ 1 |
         awk -F'","|"' 'END { print $3 }'
 }
 

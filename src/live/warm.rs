@@ -14,7 +14,7 @@ use crate::sync::Progress;
 
 /// Targets loaded at once: few, so that those whom users ask for find room.
 const LOADS: usize = 4;
-/// How often a target that others have in hand is tried, and how long it is left to them in between.
+/// How often a target is tried that others have in hand, or for which a server did not answer, and how long in between.
 const ROUNDS: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long Redis is waited for, and how often it is looked whether it is there.
@@ -50,10 +50,7 @@ impl Live {
         for round in 1..=ROUNDS {
             let last = round == ROUNDS;
             let loads = futures::stream::iter(std::mem::take(&mut open)).take_until(stop.cancelled());
-            let loads = loads.map(|(target_type, target)| async move {
-                let wanted = Wanted { whole: true, ..Wanted::default() };
-                ((target_type, target), self.load_here(target_type, target, wanted).await)
-            });
+            let loads = loads.map(|target| async move { (target, self.load_patiently(target).await) });
             let mut outcomes = Box::pin(loads.buffer_unordered(LOADS));
             while let Some((target, outcome)) = outcomes.next().await {
                 match outcome {
@@ -76,6 +73,19 @@ impl Live {
             }
         }
         Ok(warmed)
+    }
+
+    /// Loads one target; a server that does not answer is given some seconds.
+    async fn load_patiently(&self, (target_type, target): (u16, Id)) -> Result<Loaded, NotLoaded> {
+        let mut tries = 1;
+        loop {
+            let wanted = Wanted { whole: true, ..Wanted::default() };
+            match self.load_here(target_type, target, wanted).await {
+                Err(NotLoaded::Redis(_) | NotLoaded::Mysql(_)) if tries < ROUNDS => tries += 1,
+                outcome => return outcome,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Waits for the connection to Redis, which is made since the start, for longer than a request would.

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{Scene, id};
-use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, eventually};
+use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig, create_database, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -108,4 +108,17 @@ async fn what_other_programs_keep_is_left_alone_until_it_is_asked_for() {
     scene.tallyd(&["warm", "--top", "1"]).await.expect_code(0);
     assert_eq!(scene.redis::<String>("HGET like:1:1 0").await, "full");
     assert_eq!(scene.redis::<String>("HGET cnt:1:1 like").await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_stalls_for_a_moment_ends_nothing() {
+    let Some(redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let scene = Scene::of(Rig::on(&redis, &db, "redis.timeout_ms = 200")).await;
+    for target in 1..=20 {
+        scene.liked(target, 3).await;
+    }
+    let _: String = scene.redis("CLIENT PAUSE 1500 WRITE").await;
+    let output = scene.tallyd(&["warm", "--top", "20"]).await.expect_code(0);
+    assert_eq!(output.stdout.trim(), "loaded 20, already there 0", "{}", output.stderr);
 }
