@@ -228,6 +228,7 @@ async fn of_two_writes_by_two_processes_at_nearly_the_same_time_the_later_one_st
     let far = Rig::on(&RedisAt::at(proxy.in_front_of(redis.url())), &db, "degraded.probe_seconds = 1");
     let (near_served, far_served) = (near.serve(&["--no-schedule"]).await, far.serve(&["--no-schedule"]).await);
     let (one, other) = (near_served.api(), far_served.api());
+    proxy.delay(Duration::from_millis(20));
     for user in 900..950 {
         other.put(&format!("/v1/like/note/1/users/{user}")).await.expect(200);
     }
