@@ -21,7 +21,7 @@ torture: ## 100 faults under load, then outages at full length: nothing acknowle
 	TALLYD_TEST_FAULTS=$${FAULTS:-100} TALLYD_TEST_SEED=$$SEED TALLYD_TEST_KINDS=$$KINDS \
 	cargo test --features failpoints --test torture -- --nocapture whatever_breaks
 	@TALLYD_TEST_MYSQL_URL= TALLYD_TEST_REDIS_URL= TALLYD_TEST_LONG=1 \
-	cargo test --features failpoints --test it -- --nocapture --test-threads 1 recovery:: case15:: restoring::case14::
+	cargo test --features failpoints --test it -- --nocapture --test-threads 1 recovery:: two_processes:: case15:: restoring::case14::
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh

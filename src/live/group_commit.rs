@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -26,6 +26,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 struct Entry {
     partition: Partition,
     rows: Vec<RecordRow>,
+    /// Nobody waits any longer.
+    until: Instant,
     /// Until it is dropped, they may be committed.
     _under_way: UnderWay,
     answer: oneshot::Sender<Result<Vec<Degraded>, String>>,
@@ -53,9 +55,10 @@ impl GroupCommit {
         under_way: UnderWay,
     ) -> Result<Vec<Degraded>, String> {
         let (answer, committed) = oneshot::channel();
-        let entry = Entry { partition, rows, _under_way: under_way, answer };
+        let until = Instant::now() + PATIENCE;
+        let entry = Entry { partition, rows, until, _under_way: under_way, answer };
         self.queue.try_send(entry).map_err(|_| "too many writes wait for MySQL".to_owned())?;
-        match tokio::time::timeout(PATIENCE, committed).await {
+        match tokio::time::timeout_at(until.into(), committed).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err("tallyd stops".to_owned()),
             Err(_) => Err(format!("MySQL did not answer within {} ms", PATIENCE.as_millis())),
@@ -91,7 +94,8 @@ async fn commit(
     entries: Vec<Entry>,
 ) {
     let rows = entries.iter().flat_map(|entry| entry.rows.iter().copied()).collect();
-    match in_time(context, Box::pin(session.degrade(partition, rows, clock.unseen_ms()))).await {
+    let Some(until) = entries.iter().map(|entry| entry.until).min() else { return };
+    match in_time(context, Box::pin(session.degrade(partition, rows, clock.unseen_ms(), until))).await {
         Ok(degraded) => {
             let mut degraded = degraded.into_iter();
             for entry in entries {
@@ -102,7 +106,7 @@ async fn commit(
         Err(error) if error.is_of_a_row() && entries.len() > 1 => {
             for entry in entries {
                 let rows = entry.rows.clone();
-                let degrade = Box::pin(session.degrade(partition, rows, clock.unseen_ms()));
+                let degrade = Box::pin(session.degrade(partition, rows, clock.unseen_ms(), entry.until));
                 let outcome = in_time(context, degrade).await;
                 tell(clock, entry, outcome.map_err(|error| error.to_string()));
             }

@@ -25,8 +25,9 @@ pub(super) enum NotLoaded {
     Redis(LiveError),
     /// MySQL cannot be reached, or refuses to be read.
     Mysql(LiveError),
-    /// A key of the target has a wrong type. Or for longer than briefly: a restore, a run that has the target in hand, somebody else's load, or no room. Or a count
-    /// that cannot be taken while the target has changes that only one side has.
+    /// A key of the target has a wrong type. Or for longer than briefly: a restore, a run that has the target in hand,
+    /// somebody else's load, or no room. Or a count that cannot be taken while the target has changes that only one side
+    /// has.
     Busy(LiveError),
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::{Executor, Row};
@@ -28,11 +28,12 @@ pub struct Degraded {
     pub event_ms: i64,
 }
 
-/// Makes sure that the rows are there, and locks them. One that was not there is older than any event.
+/// Makes sure that the rows are there, and locks them. One that was not there is older than any event; a day later than
+/// the epoch, for a `TIMESTAMP` does not begin with that.
 const HOLD: (&str, &str, &str) = (
     "/* tallyd degrade */ INSERT INTO interaction_record \
      (target_type, target_id, interaction_type, user_id, status, create_time, update_time) VALUES ",
-    "(?,?,?,?,0,?,'1970-01-01 00:00:00')",
+    "(?,?,?,?,0,?,'1970-01-02 00:00:00')",
     " ON DUPLICATE KEY UPDATE status = status",
 );
 
@@ -54,19 +55,24 @@ impl Session {
     ///
     /// An event time is at least `earliest_ms` (MySQL's own time when that is not known) and newer than the row's, so
     /// that the write stands; where the table counts whole seconds, it may be the row's, for of equal times the later
-    /// write stands, and a time that is moved on by every write would soon be that of a future. After [`SinkError::Unreachable`] the writes may have been made.
+    /// write stands, and a time that is moved on by every write would soon be that of a future.
+    ///
+    /// Nothing is done when the rows are locked after `until` only ([`SinkError::Late`]): who was told that his write
+    /// failed may have written something else since, which must not be overridden. After [`SinkError::Unreachable`] the
+    /// writes may have been made.
     pub async fn degrade(
         &mut self,
         partition: Partition,
         writes: Vec<RecordRow>,
         earliest_ms: Option<i64>,
+        until: Instant,
     ) -> Result<Vec<Degraded>, SinkError> {
         let writes = Arc::new(writes);
         let mut delays = backoff();
         loop {
             let batch = writes.clone();
             let outcome = self
-                .with(move |conn| Box::pin(async move { conn.degrade(partition, &batch, earliest_ms).await }))
+                .with(move |conn| Box::pin(async move { conn.degrade(partition, &batch, earliest_ms, until).await }))
                 .await;
             match (outcome, delays.next()) {
                 (Err(error), Some(delay)) if error.is_transient() => {
@@ -85,6 +91,7 @@ impl Conn {
         partition: Partition,
         writes: &[RecordRow],
         earliest_ms: Option<i64>,
+        until: Instant,
     ) -> Result<Vec<Degraded>, SinkError> {
         let Partition { target_type, shard } = partition;
         let failed = self.failed();
@@ -106,7 +113,10 @@ impl Conn {
             query.bind(time(row.at_ms))
         })
         .await?;
-        // Locked by now.
+        // Locked by now: nobody changes them before the commit.
+        if Instant::now() >= until {
+            return Err(SinkError::Late { address: self.address().to_string() });
+        }
         let held = self.held_records(target_type, &rows, false).await?;
         let Applied { rows, by } = apply(writes, &held, now_ms, later_ms);
         self.write_records(target_type, &rows).await?;

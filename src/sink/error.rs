@@ -23,6 +23,12 @@ pub enum SinkError {
         /// The server's words.
         message: String,
     },
+    /// The rows could be locked only when nobody waited for the write any more: nothing was committed.
+    #[error("MySQL at {address} did not give the rows in time, so that nothing was committed")]
+    Late {
+        /// Host, port and database, or the socket's path.
+        address: String,
+    },
     /// The lease has another owner by now: nothing was committed.
     #[error("the lease has another owner by now, so that nothing was committed")]
     LeaseLost,
@@ -60,7 +66,7 @@ impl SinkError {
             // 1213 deadlock, 1205 lock wait timeout, 1020 row changed since it was read, 1040 and 1203 too many
             // connections, 1053 shutdown, 1927 connection killed, 4031 idle connection closed.
             Self::Refused { number, .. } => matches!(number, 1020 | 1040 | 1053 | 1203 | 1205 | 1213 | 1927 | 4031),
-            Self::LeaseLost | Self::Schema { .. } | Self::Internal(_) => false,
+            Self::Late { .. } | Self::LeaseLost | Self::Schema { .. } | Self::Internal(_) => false,
         }
     }
 

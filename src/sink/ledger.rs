@@ -38,7 +38,7 @@ impl Session {
             Box::pin(async move {
                 let failed = conn.failed();
                 let RunRow { run_id, caused_by, owner, started_at, duration_ms, outcome, retries, report } = row;
-                let insert = sqlx::query(insert).bind(run_id).bind(caused_by).bind(owner).bind(started_at);
+                let insert = sqlx::query(insert).bind(run_id).bind(caused_by).bind(owner).bind(started_at.naive_utc());
                 let insert = insert.bind(duration_ms).bind(outcome).bind(retries).bind(report);
                 conn.mysql.execute(insert).await.map_err(&failed)?;
                 conn.mysql.execute(sqlx::query(forget).bind(keep_days)).await.map_err(&failed)?;

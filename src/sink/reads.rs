@@ -5,6 +5,7 @@ use sqlx::{Executor, Row};
 
 use super::SinkError;
 use super::session::Session;
+use super::upsert::time;
 use crate::model::Id;
 
 /// A place in the list of a user: event time (Unix milliseconds), target type, target. Newest first, then by key.
@@ -28,7 +29,7 @@ impl Session {
             Box::pin(async move {
                 let failed = conn.failed();
                 let (at_ms, target_type, target) = after.map_or((0, 0, 0), |(ms, kind, id)| (ms, kind, id.get()));
-                let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
+                let at = time(at_ms);
                 let query = sqlx::query(select).bind(user.get()).bind(interaction).bind(after.is_some());
                 let query = query.bind(at).bind(at).bind(target_type).bind(target_type).bind(target).bind(limit);
                 let rows = conn.mysql.fetch_all(query).await.map_err(&failed)?;

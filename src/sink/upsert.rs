@@ -1,6 +1,6 @@
 //! The statements that write records, counts and what is set aside.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDateTime};
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor, MySql};
@@ -74,8 +74,10 @@ pub(super) enum Onto {
 
 type Statement = Query<'static, MySql, MySqlArguments>;
 
-pub(super) fn time(ms: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_millis(ms).unwrap_or_default()
+/// A time in UTC as `DATETIME`: as `DateTime<Utc>` it would be sent as `TIMESTAMP`, which `MariaDB` takes for NULL from
+/// 2038 on.
+pub(super) fn time(ms: i64) -> NaiveDateTime {
+    DateTime::from_timestamp_millis(ms).unwrap_or_default().naive_utc()
 }
 
 fn text(head: &str, row: &str, rows: usize, tail: &str) -> AssertSqlSafe<String> {

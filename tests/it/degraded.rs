@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tallyd::model::{Partition, RecordRow};
+use tallyd::sink::SinkError;
 
+use crate::likes::context;
 use crate::support::{
     Http, PrivateMysql, PrivateRedis, Proxy, Redis, RedisAt, Reply, Rig, Served, create_database, eventually,
 };
@@ -250,4 +253,33 @@ async fn no_more_goes_to_mysql_than_is_allowed() {
     assert!(taken >= 5 && limited > 0, "{taken} taken, {limited} limited");
     assert_eq!(number(&rig, "SELECT COUNT(*) FROM degraded_write").await, taken, "what is refused has not happened");
     served.api().get("/v1/like/note/1").await.expect(200);
+}
+
+/// Who was told that his write failed has perhaps written something else since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_waits_for_its_row_for_too_long_is_not_made() {
+    let rig = Rig::start("").await;
+    rig.migrate().await;
+    rig.sql_exec("INSERT INTO interaction_record VALUES (1,7,1,1,1,'2026-01-01','2026-01-01')").await;
+    let db = rig.db.clone();
+    let holder = tokio::spawn(async move {
+        let turn = "UPDATE interaction_record SET status = 0, update_time = '2026-01-02'";
+        db.sql_exec(&format!("START TRANSACTION; {turn}; DO SLEEP(1); COMMIT")).await
+    });
+    let held = async || {
+        number(&rig, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 0").await > 0
+    };
+    eventually(SOON, held, "the row is locked").await;
+    let id = |n: i64| n.try_into().unwrap();
+    let row = RecordRow { target: id(7), interaction: 1, user: id(1), active: true, at_ms: 0 };
+    let partition = Partition { target_type: 1, shard: 0 };
+    let mut session = context(&rig).sink.session();
+    let soon = Instant::now() + Duration::from_millis(100);
+    let late = session.degrade(partition, vec![row], None, soon).await;
+    assert!(matches!(late, Err(SinkError::Late { .. })), "{late:?}");
+    holder.await.unwrap();
+    assert_eq!(number(&rig, "SELECT status FROM interaction_record").await, 0);
+    assert_eq!(number(&rig, "SELECT COUNT(*) FROM degraded_write").await, 0);
+    session.degrade(partition, vec![row], None, Instant::now() + SOON).await.unwrap();
+    assert_eq!(number(&rig, "SELECT status FROM interaction_record").await, 1);
 }

@@ -50,6 +50,7 @@ mod support_works;
 mod survival;
 mod syncing;
 mod trial;
+mod two_processes;
 mod under_load;
 mod waking;
 mod writers;

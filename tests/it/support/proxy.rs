@@ -1,6 +1,8 @@
 //! A proxy that can stop forwarding without closing anything: a network that swallows what is sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -14,6 +16,7 @@ use url::Url;
 pub struct Proxy {
     port: u16,
     frozen: Arc<watch::Sender<bool>>,
+    delay_ms: Arc<AtomicU64>,
     _accepting: JoinSet<()>,
 }
 
@@ -26,14 +29,15 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let frozen = Arc::new(watch::Sender::new(false));
         let mut accepting = JoinSet::new();
-        let freeze = frozen.clone();
+        let delay_ms: Arc<AtomicU64> = Arc::default();
+        let (freeze, delay) = (frozen.clone(), delay_ms.clone());
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(serve(client, server.clone(), freeze.clone(), needle));
+                connections.spawn(serve(client, server.clone(), freeze.clone(), needle, delay.clone()));
             }
         });
-        Self { port, frozen, _accepting: accepting }
+        Self { port, frozen, delay_ms, _accepting: accepting }
     }
 
     /// A server that accepts connections and never says a word.
@@ -64,13 +68,24 @@ impl Proxy {
         self.frozen.send_replace(true);
     }
 
+    /// What is sent arrives so much later, either way.
+    pub fn delay(&self, time: Duration) {
+        self.delay_ms.store(time.as_millis().try_into().unwrap(), Ordering::Relaxed);
+    }
+
     /// New connections are served again.
     pub fn thaw(&self) {
         self.frozen.send_replace(false);
     }
 }
 
-async fn serve(client: TcpStream, server: (String, u16), frozen: Arc<watch::Sender<bool>>, needle: &'static str) {
+async fn serve(
+    client: TcpStream,
+    server: (String, u16),
+    frozen: Arc<watch::Sender<bool>>,
+    needle: &'static str,
+    delay: Arc<AtomicU64>,
+) {
     let mut watching = frozen.subscribe();
     let server = if *watching.borrow() { None } else { TcpStream::connect(server).await.ok() };
     if let Some(server) = server {
@@ -80,8 +95,8 @@ async fn serve(client: TcpStream, server: (String, u16), frozen: Arc<watch::Send
         let closed = tokio::select! {
             biased;
             () = until_frozen(&mut watching) => false,
-            () = forward(&mut there, needle, &frozen) => true,
-            () = forward(&mut back, "", &frozen) => true,
+            () = forward(&mut there, needle, &frozen, &delay) => true,
+            () = forward(&mut back, "", &frozen, &delay) => true,
         };
         if !closed {
             std::future::pending::<()>().await;
@@ -92,10 +107,16 @@ async fn serve(client: TcpStream, server: (String, u16), frozen: Arc<watch::Send
     }
 }
 
-async fn forward((from, to): &mut (OwnedReadHalf, OwnedWriteHalf), needle: &'static str, frozen: &watch::Sender<bool>) {
+async fn forward(
+    (from, to): &mut (OwnedReadHalf, OwnedWriteHalf),
+    needle: &'static str,
+    frozen: &watch::Sender<bool>,
+    delay_ms: &AtomicU64,
+) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let sent = &buffer[..length];
+        tokio::time::sleep(Duration::from_millis(delay_ms.load(Ordering::Relaxed))).await;
         if to.write_all(sent).await.is_err() {
             return;
         }

@@ -94,3 +94,16 @@ async fn a_scanned_row_with_a_write_still_in_the_journal_stays() {
     assert_eq!(bench.counts().await, ["1:7:1=2"]);
     assert_eq!(bench.sql("SELECT 1 FROM degraded_write").await.len(), 3, "it is for the replay to empty the journal");
 }
+
+/// What `MariaDB` takes for a `TIMESTAMP` ends in 2038.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_after_2038_is_kept() {
+    // 2286-11-20T17:46:39.999Z
+    const LATE_MS: i64 = 9_999_999_999_999;
+    let bench = Bench::start("").await;
+    change(&bench, "1", LATE_MS).await;
+    bench.sync(&[]).await;
+    assert_eq!(bench.times(7, 42).await, (LATE_MS, LATE_MS));
+    assert_eq!(bench.counts().await, ["1:7:1=1"]);
+    assert!(bench.rejected().await.is_empty());
+}
