@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let restored = Arc::new(Notify::new());
     let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, restored.clone(), &stop);
     let waker = driver.waker.clone();
-    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), &stop);
+    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), !args.no_schedule, &stop);
     let mut alarm = Alarm::start().await?;
     if !args.no_schedule {
         let waker = waker.clone();

@@ -42,6 +42,9 @@ pub fn compare(seen: &Seen, figures: &Figures, facts: Facts) -> Vec<Finding> {
     let Some(states) = &seen.states else { return vec![] };
     let states: BTreeMap<Id, bool> = states.iter().copied().collect();
     let mut found = Differences { active: sum(states.values().copied()), ..Differences::default() };
+    if figures.as_expected {
+        return conclude(seen, figures, facts, &found);
+    }
     if seen.complete {
         let active = figures.states.iter().filter(|(_, (active, _))| *active).map(|(user, _)| *user);
         found.lost = active.filter(|user| !states.contains_key(user)).collect();
@@ -171,7 +174,7 @@ mod tests {
     fn figures(rows: &[(i64, bool)], count: Option<i64>) -> Figures {
         let active = rows.iter().filter(|(_, active)| *active).count() as u64;
         let states = rows.iter().map(|&(user, active)| (id(user), (active, 7))).collect();
-        Figures { count, rows: Some((rows.len() as u64, active)), states, whole: true }
+        Figures { count, rows: Some((rows.len() as u64, active)), states, whole: true, ..Figures::default() }
     }
 
     /// Kind, user, before, after.

@@ -1,5 +1,6 @@
 //! The report of a pass that has ended.
 
+use super::look::Why;
 use super::pass::Pass;
 use super::report::{Report, Verdict};
 use super::request::Scope;
@@ -8,10 +9,13 @@ impl Pass<'_> {
     pub(super) fn report(self, started_at: String, duration_ms: u64) -> Report {
         let mut tally = self.tally;
         tally.keep_worst();
+        if tally.earlier > 0 {
+            tally.skip(Why::Earlier, tally.earlier);
+        }
         let outcome = match &self.stopped {
             _ if !self.trouble.is_empty() => Verdict::Failed,
             Some(_) => Verdict::Stopped,
-            None if tally.residual > 0 => Verdict::Drift,
+            None if tally.residual > 0 || tally.skipped.contains_key(Why::TooMany.as_str()) => Verdict::Drift,
             None if tally.repaired > 0 => Verdict::Repaired,
             None => Verdict::Clean,
         };
@@ -44,6 +48,7 @@ impl Pass<'_> {
             started_at,
             duration_ms,
             dry_run: self.request.dry_run,
+            continues: self.continues,
             scope,
             outcome,
             exit_code,

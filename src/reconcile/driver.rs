@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pass::reconcile;
 use super::request::{Request, Scope, Trigger};
+use super::resume::was_cut_short;
 use crate::metrics::ReconcileMetrics;
 use crate::sync::{Context, Progress};
 
@@ -46,11 +47,17 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Starts the loop; it ends when `stop` is cancelled, between two batches.
+    /// Starts the loop; `automatic` goes on at once with a pass that ended with its process. It ends when `stop` is cancelled, between two batches.
     #[must_use]
-    pub fn start(context: &Arc<Context>, metrics: ReconcileMetrics, stop: &CancellationToken) -> Self {
+    pub fn start(context: &Arc<Context>, metrics: ReconcileMetrics, automatic: bool, stop: &CancellationToken) -> Self {
         let waker = ReconcilerWaker::default();
-        let task = tokio::spawn(drive(context.clone(), waker.clone(), metrics, stop.clone()));
+        let (of_loop, context, stop) = (waker.clone(), context.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            if automatic {
+                go_on(&context, &of_loop).await;
+            }
+            drive(context, of_loop, metrics, stop).await;
+        });
         Self { waker, task }
     }
 
@@ -59,6 +66,15 @@ impl Reconciler {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the loop of reconciliation ended badly");
         }
+    }
+}
+
+/// Asks for the rest of a pass that ended with its process. When MySQL is away, the schedule sees to it.
+async fn go_on(context: &Context, waker: &ReconcilerWaker) {
+    match was_cut_short(context).await {
+        Ok(true) => waker.wake(Trigger::Full),
+        Ok(false) => {}
+        Err(error) => tracing::debug!(%error, "it is not known whether a pass was cut short"),
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 use super::error::Left;
-use super::look::{BATCH, unconfigured};
-use super::mend::Outcome;
-use super::pass::{Pass, REMEMBERED, Step, as_float};
+use super::look::AT_ONCE;
+use super::pass::{Pass, as_float};
 use super::request::Scope;
+use super::steps::{REMEMBERED, Step};
 use crate::model::{Id, Partition};
 use crate::sink::SinkError;
 use crate::store::Store;
@@ -23,7 +23,9 @@ impl Pass<'_> {
             let partition = store.keys().partition(target_type, target);
             return self.by_partition(store, BTreeSet::from([(partition, target)]), Step::Look).await;
         }
-        for partition in self.context.partitions() {
+        let mut partitions = self.context.partitions();
+        partitions.sort_unstable();
+        for partition in partitions {
             if let Err(left) = self.enumerate(store, partition).await {
                 self.leave(Some(partition), &left);
             }
@@ -38,7 +40,7 @@ impl Pass<'_> {
 
     /// Looks at what MySQL knows of a partition, page by page of its key.
     async fn enumerate(&mut self, store: &Store, partition: Partition) -> Result<(), Left> {
-        let mut after = 0;
+        let Some(mut after) = self.place.after(partition) else { return Ok(()) };
         loop {
             let (targets, next) = self.session.targets_page(partition.target_type, after, PAGE).await?;
             let mut targets = targets;
@@ -46,8 +48,18 @@ impl Pass<'_> {
             self.tally.of += targets.len() as u64;
             targets.retain(|&target| self.is_chosen(target));
             self.progress.found(targets.len() as u64);
-            for batch in targets.chunks(BATCH) {
+            for batch in targets.chunks(AT_ONCE) {
+                let suspects = self.suspects.len();
                 self.step(store, partition, batch, Step::Look).await?;
+                if self.out_of_time {
+                    return Ok(());
+                }
+                if self.suspects.len() > suspects {
+                    self.open.get_or_insert(self.place);
+                }
+                let last = batch.last().map_or(after, |target| target.get());
+                self.place = self.place.moved(partition, last, batch.len() as u64);
+                self.note_place().await;
             }
             let Some(next) = next else { return Ok(()) };
             after = next;
@@ -73,23 +85,20 @@ impl Pass<'_> {
                 let alone = std::mem::take(&mut alone);
                 self.by_partition(store, alone, Step::Look).await;
             }
-            if cursor == 0 || self.stop.is_cancelled() {
+            if cursor == 0 || self.stop.is_cancelled() || self.is_over() {
                 return Ok(());
             }
         }
     }
 
-    /// Tells of target types that have rows and are not configured.
+    /// Counts rows of target types that are not configured.
     async fn unconfigured_types(&mut self) -> Result<(), SinkError> {
         let mut types = self.session.target_types().await?;
         types.retain(|code| !self.context.vocabulary.targets.iter().any(|target| target.code == *code));
         for code in types {
-            let (targets, _) = self.session.targets_page(code, 0, BATCH).await?;
-            let held = self.session.held(code, targets, vec![]).await?;
-            let found = held.figures.iter().map(|(&(target, interaction), figures)| {
-                (target, unconfigured(interaction, figures), Outcome::Refused)
-            });
-            self.found(Partition { target_type: code, shard: 0 }, found.collect()).await;
+            for (interaction, target, rows) in self.session.rows_of_type(code).await? {
+                self.tally.unconfigured.insert((code, interaction), (target, rows));
+            }
         }
         Ok(())
     }

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::compare::{Facts, compare, compare_counter};
-use super::drift::{Finding, Kind};
+use super::drift::Finding;
 use super::hand::Hand;
 use super::large::{Place, look_large};
-use crate::model::{Id, Interaction, RecordRow, Vocabulary};
+use crate::model::{Digest, Id, Interaction, RecordRow, Salt, Vocabulary};
 use crate::sink::{Figures, Held, WantedRows};
 use crate::store::{Inspected, Marks, Seen};
 use crate::sync::RunError;
 
 /// Targets in one look.
 pub(super) const BATCH: usize = 64;
+/// Targets looked at between two chances for a run to come in between.
+pub(super) const AT_ONCE: usize = 4 * BATCH;
 /// Rows of one interaction with a target that are read whole.
 const WHOLE: u64 = 2000;
 /// Marks asked for in one command.
@@ -29,6 +31,10 @@ pub(super) enum Why {
     Unreadable,
     /// The time of the pass was over.
     Time,
+    /// It differed, and more did than are remembered.
+    TooMany,
+    /// The pass that this one goes on with looked at it.
+    Earlier,
 }
 
 impl Why {
@@ -38,6 +44,8 @@ impl Why {
             Self::Journaled => "journaled",
             Self::Unreadable => "unreadable",
             Self::Time => "time",
+            Self::TooMany => "too_many",
+            Self::Earlier => "earlier",
         }
     }
 }
@@ -52,6 +60,8 @@ pub(super) struct Looked {
     pub(super) findings: Vec<Finding>,
     /// The interactions of which either side knows something.
     pub(super) known: Vec<u16>,
+    /// Codes of interactions that are not configured, and how many rows each has.
+    pub(super) unconfigured: Vec<(u16, u64)>,
     /// Whether the layout finds the rows of a target.
     pub(super) by_target: bool,
 }
@@ -75,16 +85,36 @@ pub(super) async fn look(
     purpose: Purpose,
 ) -> Result<Vec<Looked>, RunError> {
     let target_type = hand.holder.partition().target_type;
-    let (at_ms, inspected) = hand.holder.inspect(targets).await?;
-    let wanted = inspected.iter().flat_map(|target| wanted(vocabulary, target)).collect();
-    let held = hand.session.held(target_type, targets.to_vec(), wanted).await?;
-    let mut looked = Vec::with_capacity(inspected.len());
-    for inspected in &inspected {
-        let (mut one, large) = hold_against(vocabulary, at_ms, inspected, &held);
-        for place in large {
-            one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
+    let salt = Salt::random();
+    let mut looked = Vec::with_capacity(targets.len());
+    let mut batches = targets.chunks(BATCH);
+    let mut next = batches.next();
+    let mut inspected = match next {
+        Some(batch) => Some(hand.holder.inspect(batch).await?),
+        None => None,
+    };
+    while let (Some(batch), Some((at_ms, of_batch))) = (next, inspected.take()) {
+        hand.go_on()?;
+        next = batches.next();
+        // While MySQL answers, Redis is asked for what comes next.
+        let wanted = of_batch.iter().flat_map(|target| wanted(vocabulary, target, &salt)).collect();
+        let held = hand.session.held(target_type, batch.to_vec(), wanted, salt);
+        let ahead = async {
+            match next {
+                Some(batch) => Some(hand.holder.inspect(batch).await),
+                None => None,
+            }
+        };
+        let (held, ahead) = tokio::join!(held, ahead);
+        inspected = ahead.transpose()?;
+        let held = held?;
+        for of_target in &of_batch {
+            let (mut one, large) = hold_against(vocabulary, at_ms, of_target, &held);
+            for place in large {
+                one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
+            }
+            looked.push(one);
         }
-        looked.push(one);
     }
     if purpose != Purpose::Suspect {
         drop_marked(hand, &mut looked).await?;
@@ -92,15 +122,21 @@ pub(super) async fn look(
     Ok(looked)
 }
 
-fn wanted<'t>(vocabulary: &'t Vocabulary, target: &'t Inspected) -> impl Iterator<Item = WantedRows> + 't {
+fn wanted<'t>(
+    vocabulary: &'t Vocabulary,
+    target: &'t Inspected,
+    salt: &'t Salt,
+) -> impl Iterator<Item = WantedRows> + 't {
     let stateful = |seen: &&Seen| vocabulary.interaction_code(seen.interaction).is_some_and(Interaction::has_states);
     target.seen.iter().flatten().filter(stateful).filter_map(|seen| {
         let states = seen.states.as_ref().filter(|_| seen.present)?;
+        let active = states.iter().filter(|(_, active)| *active).map(|(user, _)| *user);
         Some(WantedRows {
             target: target.target,
             interaction: seen.interaction,
             whole_up_to: seen.complete.then_some(WHOLE),
             users: states.iter().map(|(user, _)| *user).collect(),
+            unless: seen.complete.then(|| Digest::of(salt, active)),
         })
     })
 }
@@ -113,8 +149,15 @@ fn hold_against<'h>(
     held: &'h Held,
 ) -> (Looked, Vec<Place<'h>>) {
     let target = inspected.target;
-    let mut looked =
-        Looked { target, at_ms, skipped: None, findings: vec![], known: vec![], by_target: held.by_target };
+    let mut looked = Looked {
+        target,
+        at_ms,
+        skipped: None,
+        findings: vec![],
+        known: vec![],
+        unconfigured: vec![],
+        by_target: held.by_target,
+    };
     let mut large = Vec::new();
     let of_target: BTreeMap<u16, &Figures> = held
         .figures
@@ -123,7 +166,7 @@ fn hold_against<'h>(
         .collect();
     for (&interaction, figures) in &of_target {
         if vocabulary.interaction_code(interaction).is_none() {
-            looked.findings.push(unconfigured(interaction, figures));
+            looked.unconfigured.push((interaction, figures.rows.map_or(1, |(all, _)| all)));
         }
     }
     let Some(seen) = &inspected.seen else {
@@ -146,7 +189,7 @@ fn hold_against<'h>(
             continue;
         }
         let facts = Facts { settled: inspected.settled, counted: has_count, by_target: held.by_target };
-        let many = seen.present && seen.complete && held.by_target && !figures.whole;
+        let many = seen.present && seen.complete && held.by_target && !figures.whole && !figures.as_expected;
         if seen.states.is_none() || many {
             large.push(Place { target, seen, figures, facts });
         } else {
@@ -156,13 +199,8 @@ fn hold_against<'h>(
     (looked, large)
 }
 
-static NOTHING: Figures = Figures { count: None, rows: None, states: BTreeMap::new(), whole: false };
-
-pub(super) fn unconfigured(interaction: u16, figures: &Figures) -> Finding {
-    let rows = figures.rows.map(|(all, _)| all.to_string());
-    let before = rows.or(figures.count.map(|count| count.to_string()));
-    Finding { interaction, user: None, kind: Kind::Unconfigured, before, after: None, row_ms: 0 }
-}
+static NOTHING: Figures =
+    Figures { count: None, rows: None, states: BTreeMap::new(), whole: false, active: None, as_expected: false };
 
 /// A state that differs and has a mark is in flight, and so is all of its target: a mark alone, without its target among the
 /// dirty ones, is taken by the next run as well.
@@ -178,7 +216,7 @@ async fn drop_marked(hand: &mut Hand, looked: &mut [Looked]) -> Result<(), RunEr
         let marked = hand.holder.marked(&[Marks::Fresh, Marks::Claimed], piece).await?;
         for (row, _) in piece.iter().zip(marked).filter(|(_, marked)| *marked) {
             if let Some(one) = looked.iter_mut().find(|one| one.target == row.target) {
-                one.findings.retain(|finding| finding.kind == Kind::Unconfigured);
+                one.findings.clear();
                 one.skipped = Some(Why::InFlight);
             }
         }

@@ -52,11 +52,7 @@ pub(super) async fn mend(
     for (before, after) in looked.into_iter().zip(again) {
         for finding in before.findings {
             let still = after.findings.iter().any(|other| other.is_at(&finding));
-            let outcome = match finding.kind {
-                Kind::Unconfigured => Outcome::Refused,
-                _ if still => Outcome::Failed,
-                _ => Outcome::Repaired,
-            };
+            let outcome = if still { Outcome::Failed } else { Outcome::Repaired };
             mended.push((before.target, finding, outcome));
         }
     }
@@ -67,7 +63,7 @@ async fn mend_mysql(hand: &mut Hand, vocabulary: &Vocabulary, looked: &[Looked])
     let mut records = Vec::new();
     let mut counts: BTreeMap<(Id, u16), CountRow> = BTreeMap::new();
     for Looked { target, at_ms, findings, by_target, .. } in looked {
-        for finding in findings.iter().filter(|f| f.kind.side() == "mysql" && f.kind != Kind::Unconfigured) {
+        for finding in findings.iter().filter(|f| f.kind.side() == "mysql") {
             let (target, interaction) = (*target, finding.interaction);
             let at_ms = finding.row_ms.max(*at_ms);
             let after = finding.after.as_deref().and_then(|after| after.parse().ok()).unwrap_or_default();

@@ -18,8 +18,10 @@ mod mend;
 mod pass;
 mod report;
 mod request;
+mod resume;
 mod slices;
 mod sql;
+mod steps;
 mod tally;
 
 pub use compare::{Differences, Facts, RowState, compare, compare_counter, conclude};

@@ -8,25 +8,24 @@ use chrono::{SecondsFormat, Utc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::Left;
 use super::hand::Hand;
 use super::health::health;
-use super::look::{BATCH, Looked, Purpose, Why, look};
-use super::mend::{Outcome, mend};
+use super::look::Why;
+use super::mend::Outcome;
 use super::report::Report;
 use super::request::{Request, Scope, Trigger};
-use super::tally::{Tally, row};
+use super::resume::Place;
+use super::steps::Step;
+use super::tally::Tally;
 use crate::model::{Id, Partition};
-use crate::sink::{DriftRow, PassRow, Session};
+use crate::sink::{PassRow, Session};
 use crate::store::Store;
 use crate::sync::run::{new_run_id, ready};
 use crate::sync::{Context, Progress};
 
-/// Targets remembered for a second look, of each sort. What is beyond is left to the next pass.
-pub(super) const REMEMBERED: usize = 200_000;
 /// How long a pass may take: a sample is due every hour, all of it every night.
 const SAMPLE_BUDGET: Duration = Duration::from_mins(20);
-const BUDGET: Duration = Duration::from_hours(8);
+pub(super) const BUDGET: Duration = Duration::from_hours(8);
 
 /// One pass. It waits for leases as long as it is told, stops between batches when `stop` is cancelled, never panics, and
 /// always says what it did.
@@ -104,7 +103,17 @@ pub(super) struct Pass<'c> {
     /// A partition that is left, whether for another owner, and why.
     pub(super) trouble: Vec<(Option<Partition>, bool, String)>,
     pub(super) stopped: Option<String>,
+    pub(super) begun: Instant,
     pub(super) deadline: Instant,
+    pub(super) out_of_time: bool,
+    /// When the work began of which this pass is a part, Unix ms.
+    pub(super) started_ms: i64,
+    /// The pass that this one goes on with.
+    pub(super) continues: Option<String>,
+    pub(super) place: Place,
+    pub(super) place_kept: Instant,
+    /// Where the first suspect is; it is looked at again if the pass is cut short.
+    pub(super) open: Option<Place>,
     pub(super) looked_at_load: Instant,
 }
 
@@ -131,16 +140,27 @@ impl<'c> Pass<'c> {
             chosen: RandomState::new(),
             trouble: Vec::new(),
             stopped: None,
+            begun: now,
             deadline: now + if request.trigger == Trigger::Sample { SAMPLE_BUDGET } else { BUDGET },
+            out_of_time: false,
+            started_ms: Utc::now().timestamp_millis(),
+            continues: None,
+            place: Place::default(),
+            place_kept: now,
+            open: None,
             looked_at_load: now,
         }
     }
 
     async fn run(&mut self, store: &Store) {
+        if let Err(error) = self.take_up().await {
+            return self.leave(None, &error.into());
+        }
         self.look_at_all(store).await;
         let deferred = std::mem::take(&mut self.deferred);
         self.by_partition(store, deferred, Step::LookAgain).await;
         let differing = self.confirm(store).await;
+        self.tally.differing = differing.len() as u64;
         // Of what is in flight, counts were compared with their own states.
         let in_flight = self.tally.skipped.get(Why::InFlight.as_str()).copied().unwrap_or_default();
         let compared = self.tally.looked_at + in_flight;
@@ -153,146 +173,24 @@ impl<'c> Pass<'c> {
                 self.tally.differing, compared
             ));
         }
-        if self.request.dry_run || self.stopped.is_some() {
-            let outcome = if self.request.dry_run { Outcome::Dry } else { Outcome::Refused };
-            for (partition, looked) in differing {
-                let of = |finding| (looked.target, finding, outcome);
-                self.found(partition, looked.findings.into_iter().map(of).collect()).await;
-            }
-        } else {
-            let targets = differing.into_iter().map(|(partition, looked)| (partition, looked.target)).collect();
-            self.by_partition(store, targets, Step::Mend).await;
-        }
+        let step = match (self.request.dry_run, &self.stopped) {
+            (true, _) => Step::Tell(Outcome::Dry),
+            (false, Some(_)) => Step::Tell(Outcome::Refused),
+            (false, None) => Step::Mend,
+        };
+        self.by_partition(store, differing, step).await;
         self.let_go().await;
-    }
-
-    /// Looks a second time at what differed.
-    async fn confirm(&mut self, store: &Store) -> Vec<(Partition, Looked)> {
-        let suspects = std::mem::take(&mut self.suspects);
-        let mut differing = Vec::new();
-        for (partition, targets) in grouped(suspects) {
-            for batch in targets.chunks(BATCH) {
-                match self.look(store, partition, batch, Purpose::Confirm).await {
-                    Ok(looked) => {
-                        let drift = looked.into_iter().filter(|looked| !looked.findings.is_empty());
-                        differing.extend(drift.map(|looked| (partition, looked)));
-                    }
-                    Err(left) => {
-                        self.leave(Some(partition), &left);
-                        break;
-                    }
-                }
-            }
-        }
-        let real = |looked: &Looked| looked.findings.iter().any(|f| f.kind != super::drift::Kind::Unconfigured);
-        self.tally.differing = differing.iter().filter(|(_, looked)| real(looked)).count() as u64;
-        differing
-    }
-
-    pub(super) async fn by_partition(&mut self, store: &Store, targets: BTreeSet<(Partition, Id)>, step: Step) {
-        for (partition, targets) in grouped(targets) {
-            for batch in targets.chunks(BATCH) {
-                if let Err(left) = self.step(store, partition, batch, step).await {
-                    self.leave(Some(partition), &left);
-                    break;
-                }
-            }
-        }
-    }
-
-    pub(super) async fn step(
-        &mut self,
-        store: &Store,
-        partition: Partition,
-        batch: &[Id],
-        step: Step,
-    ) -> Result<(), Left> {
-        if Instant::now() > self.deadline {
-            self.tally.skip(Why::Time, batch.len() as u64);
-            return Ok(());
-        }
-        if step == Step::Mend {
-            let mut hand = self.in_hand(store, partition).await?;
-            let mended = match mend(&mut hand, &self.context.vocabulary, batch).await {
-                Ok(mended) => mended,
-                Err(error) => {
-                    hand.release().await;
-                    return Err(error.into());
-                }
-            };
-            self.hand = Some((partition, hand));
-            self.found(partition, mended).await;
-            return Ok(());
-        }
-        for looked in self.look(store, partition, batch, Purpose::Suspect).await? {
-            let place = (partition, looked.target);
-            let later = step == Step::Look && looked.skipped == Some(Why::InFlight) && self.deferred.len() < REMEMBERED;
-            if later {
-                self.deferred.insert(place);
-            } else {
-                self.tally.looked(&looked);
-                self.progress.advanced(1);
-            }
-            if !looked.findings.is_empty() && self.suspects.len() < REMEMBERED {
-                self.suspects.insert(place);
-            }
-        }
-        Ok(())
-    }
-
-    async fn look(
-        &mut self,
-        store: &Store,
-        partition: Partition,
-        batch: &[Id],
-        purpose: Purpose,
-    ) -> Result<Vec<Looked>, Left> {
-        let mut hand = self.in_hand(store, partition).await?;
-        match look(&mut hand, &self.context.vocabulary, batch, purpose).await {
-            Ok(looked) => {
-                self.hand = Some((partition, hand));
-                Ok(looked)
-            }
-            Err(error) => {
-                hand.release().await;
-                Err(error.into())
-            }
-        }
-    }
-
-    pub(super) fn leave(&mut self, partition: Option<Partition>, left: &Left) {
-        let words = left.to_string();
-        tracing::warn!(partition = partition.map(|p| p.to_string()), "not reconciled: {words}");
-        self.trouble.push((partition, matches!(left, Left::Busy(_)), words));
-    }
-
-    /// Counts drifts, and keeps them, but for a dry run.
-    pub(super) async fn found(&mut self, partition: Partition, found: Vec<(Id, super::drift::Finding, Outcome)>) {
-        let target_type = partition.target_type;
-        for (target, finding, outcome) in &found {
-            self.tally.found(target_type, *target, finding, *outcome);
-        }
-        if self.request.dry_run || found.is_empty() {
-            return;
-        }
-        let rows: Vec<DriftRow> =
-            found.iter().map(|(target, finding, outcome)| row(target_type, *target, finding, *outcome)).collect();
-        if let Err(error) = self.session.record_drifts(&self.run_id, rows).await {
-            tracing::warn!(%error, "drifts could not be recorded in reconcile_drift");
+        self.tell_unconfigured().await;
+        self.put_down().await;
+        if self.out_of_time {
+            let hours = (self.deadline - self.begun).as_secs_f64() / 3600.0;
+            let words = format!("the time of the pass, {hours:.1} h, was over; the next one goes on there");
+            self.trouble.push((None, false, words));
         }
     }
 }
 
-/// What is done with a batch of targets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    Look,
-    /// At what was in flight.
-    LookAgain,
-    Mend,
-}
-
-fn grouped(targets: BTreeSet<(Partition, Id)>) -> BTreeMap<Partition, Vec<Id>> {
+pub(super) fn grouped(targets: BTreeSet<(Partition, Id)>) -> BTreeMap<Partition, Vec<Id>> {
     let mut grouped = BTreeMap::<Partition, Vec<Id>>::new();
     for (partition, target) in targets {
         grouped.entry(partition).or_default().push(target);

@@ -52,6 +52,9 @@ pub struct Report {
     pub duration_ms: u64,
     /// Whether nothing was to be changed.
     pub dry_run: bool,
+    /// The pass that was cut short and is gone on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
     /// `all`, `sample 1.0 %` or `target note:10086`.
     pub scope: String,
     /// How it ended.

@@ -18,6 +18,8 @@ const WORST: usize = 20;
 pub(super) struct Tally {
     pub(super) looked_at: u64,
     pub(super) of: u64,
+    /// Of those, looked at by the pass that this one goes on with.
+    pub(super) earlier: u64,
     pub(super) skipped: BTreeMap<&'static str, u64>,
     pub(super) differing: u64,
     pub(super) repaired: u64,
@@ -27,6 +29,8 @@ pub(super) struct Tally {
     pub(super) by_kind: BTreeMap<&'static str, u64>,
     pub(super) interactions: BTreeMap<u16, InteractionFigures>,
     pub(super) worst: Vec<Worst>,
+    /// By codes of target type and interaction that are not configured: a target, and how many rows.
+    pub(super) unconfigured: BTreeMap<(u16, u16), (Id, u64)>,
 }
 
 impl Tally {
@@ -42,7 +46,10 @@ impl Tally {
     }
 
     /// A target was looked at, or skipped.
-    pub(super) fn looked(&mut self, looked: &Looked) {
+    pub(super) fn looked(&mut self, target_type: u16, looked: &Looked) {
+        for &(interaction, rows) in &looked.unconfigured {
+            self.unconfigured.entry((target_type, interaction)).or_insert((looked.target, 0)).1 += rows;
+        }
         if let Some(why) = looked.skipped {
             return self.skip(why, 1);
         }

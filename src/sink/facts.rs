@@ -82,32 +82,6 @@ impl Session {
         .await
     }
 
-    /// The value kept under `name`.
-    pub async fn meta(&mut self, name: &'static str) -> Result<Option<String>, SinkError> {
-        let select = "/* tallyd meta */ SELECT value FROM tallyd_meta WHERE name = ?";
-        self.with(move |conn| {
-            Box::pin(async move {
-                let row = conn.mysql.fetch_optional(sqlx::query(select).bind(name)).await;
-                row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(conn.failed())
-            })
-        })
-        .await
-    }
-
-    /// Keeps `value` under `name`, unless there is one already; answers the one that is kept.
-    pub async fn keep_meta(&mut self, name: &'static str, value: String) -> Result<String, SinkError> {
-        let insert = "/* tallyd meta */ INSERT IGNORE INTO tallyd_meta (name, value) VALUES (?, ?)";
-        let ours = value.clone();
-        self.with(move |conn| {
-            Box::pin(async move {
-                let kept = conn.mysql.execute(sqlx::query(insert).bind(name).bind(ours)).await;
-                kept.map(|_| ()).map_err(conn.failed())
-            })
-        })
-        .await?;
-        Ok(self.meta(name).await?.unwrap_or(value))
-    }
-
     /// What the server says of itself.
     pub async fn server_facts(&mut self) -> Result<ServerFacts, SinkError> {
         let select = "/* tallyd check */ SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED), \

@@ -1,4 +1,4 @@
-//! What reconciliation reads: which targets there are, and what MySQL holds of some of them as of one moment.
+//! What MySQL holds of some targets as of one moment, for reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,9 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::SinkError;
+use super::enumerate::list;
 use super::session::{Conn, Session};
-use crate::model::{Id, RecordRow};
+use crate::model::{Digest, Id, RecordRow, Salt};
 
 /// Which rows of one interaction with a target are wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +22,8 @@ pub struct WantedRows {
     pub whole_up_to: Option<u64>,
     /// In order.
     pub users: Vec<Id>,
+    /// Nothing is read when exactly these users have an active row.
+    pub unless: Option<Digest>,
 }
 
 /// What MySQL holds of one interaction with a target.
@@ -34,6 +37,10 @@ pub struct Figures {
     pub states: BTreeMap<Id, (bool, i64)>,
     /// Whether `states` are all.
     pub whole: bool,
+    /// The users with an active row; `None` where the layout does not find them.
+    pub active: Option<Digest>,
+    /// Whether they are those that were expected; `states` are not read then.
+    pub as_expected: bool,
 }
 
 /// What MySQL holds of some targets.
@@ -48,89 +55,14 @@ pub struct Held {
 }
 
 impl Session {
-    /// The targets of a type above `after`, in order, that have a count row or record rows; about `limit`. Where to go on,
-    /// `None` at the end. Where the layout does not find the rows of a target, those with a count row.
-    pub async fn targets_page(
-        &mut self,
-        target_type: u16,
-        after: i64,
-        limit: usize,
-    ) -> Result<(Vec<Id>, Option<i64>), SinkError> {
-        self.with(move |conn| {
-            Box::pin(async move {
-                let of = |table: &str, upto: i64| {
-                    format!(
-                        "/* tallyd reconcile */ SELECT CAST(t AS SIGNED) FROM (SELECT DISTINCT target_id AS t \
-                         FROM {table} WHERE target_type = {target_type} AND target_id > {after} \
-                         AND target_id <= {upto} ORDER BY target_id LIMIT {limit}) AS page"
-                    )
-                };
-                let counted = conn.ids(of("interaction_count", i64::MAX)).await?;
-                let mut upto = if counted.len() < limit { i64::MAX } else { counted.last().copied().unwrap_or(after) };
-                let mut targets: BTreeSet<i64> = counted.into_iter().collect();
-                if conn.layout()?.by_target {
-                    let recorded = conn.ids(of("interaction_record", upto)).await?;
-                    if recorded.len() >= limit {
-                        upto = recorded.last().copied().unwrap_or(upto);
-                    }
-                    targets.extend(recorded);
-                }
-                let targets = targets.range(..=upto).filter_map(|&target| Id::try_from(target).ok()).collect();
-                Ok((targets, (upto < i64::MAX).then_some(upto)))
-            })
-        })
-        .await
-    }
-
-    /// Which of some targets have a count row or record rows.
-    pub async fn known_among(&mut self, target_type: u16, targets: &[Id]) -> Result<BTreeSet<Id>, SinkError> {
-        let list = list(targets);
-        self.with(move |conn| {
-            Box::pin(async move {
-                let mut known = BTreeSet::new();
-                let tables: &[&str] = if conn.layout()?.by_target {
-                    &["interaction_count", "interaction_record"]
-                } else {
-                    &["interaction_count"]
-                };
-                for table in tables {
-                    let ids = conn.ids(format!(
-                        "/* tallyd reconcile */ SELECT DISTINCT CAST(target_id AS SIGNED) FROM {table} \
-                         WHERE target_type = {target_type} AND target_id IN ({list})"
-                    ));
-                    known.extend(ids.await?.into_iter().filter_map(|target| Id::try_from(target).ok()));
-                }
-                Ok(known)
-            })
-        })
-        .await
-    }
-
-    /// The codes of target types that have rows.
-    pub async fn target_types(&mut self) -> Result<BTreeSet<u16>, SinkError> {
-        self.with(|conn| {
-            Box::pin(async move {
-                let mut types = BTreeSet::new();
-                for table in ["interaction_count", "interaction_record"] {
-                    let ids = conn.ids(format!(
-                        "/* tallyd reconcile */ SELECT CAST(t AS SIGNED) FROM \
-                         (SELECT DISTINCT target_type AS t FROM {table}) AS types"
-                    ));
-                    types.extend(ids.await?.into_iter().filter_map(|code| u16::try_from(code).ok()));
-                }
-                Ok(types)
-            })
-        })
-        .await
-    }
-
     /// What MySQL holds of `targets`, a hundred or so, as of one moment, with the rows of `wanted`, and after that which of
-    /// them the journal has writes of.
+    /// them the journal has writes of. Digests are made with `salt`.
     pub async fn held(
         &mut self,
         target_type: u16,
         targets: Vec<Id>,
         wanted: Vec<WantedRows>,
+        salt: Salt,
     ) -> Result<Held, SinkError> {
         self.with(move |conn| {
             Box::pin(async move {
@@ -139,7 +71,7 @@ impl Session {
                 conn.mysql.execute(begin).await.map_err(&failed)?;
                 let begin = "/* tallyd reconcile */ START TRANSACTION WITH CONSISTENT SNAPSHOT";
                 conn.mysql.execute(begin).await.map_err(&failed)?;
-                let mut held = conn.figures(target_type, &targets).await?;
+                let mut held = conn.figures(target_type, &targets, salt).await?;
                 conn.wanted_rows(target_type, wanted, &mut held).await?;
                 conn.mysql.execute("/* tallyd reconcile */ COMMIT").await.map_err(&failed)?;
                 let journaled = conn.ids(format!(
@@ -191,13 +123,7 @@ impl Session {
 }
 
 impl Conn {
-    async fn ids(&mut self, select: String) -> Result<Vec<i64>, SinkError> {
-        let failed = self.failed();
-        let rows = self.mysql.fetch_all(sqlx::raw_sql(AssertSqlSafe(select))).await.map_err(&failed)?;
-        rows.iter().map(|row| row.try_get(0).map_err(&failed)).collect()
-    }
-
-    async fn figures(&mut self, target_type: u16, targets: &[Id]) -> Result<Held, SinkError> {
+    async fn figures(&mut self, target_type: u16, targets: &[Id], salt: Salt) -> Result<Held, SinkError> {
         let failed = self.failed();
         let mut held = Held { by_target: self.layout()?.by_target, ..Held::default() };
         for ((target, interaction), count) in self.counts_in(target_type, targets).await? {
@@ -210,16 +136,20 @@ impl Conn {
         }
         let select = format!(
             "/* tallyd reconcile */ SELECT CAST(target_id AS SIGNED), CAST(interaction_type AS SIGNED), \
-             CAST(COUNT(*) AS SIGNED), CAST(SUM(status = 1) AS SIGNED) FROM interaction_record \
-             WHERE target_type = {target_type} AND target_id IN ({}) GROUP BY target_id, interaction_type",
+             CAST(COUNT(*) AS SIGNED), CAST(SUM(status = 1) AS SIGNED), BIT_XOR((status = 1) * {}) \
+             FROM interaction_record WHERE target_type = {target_type} AND target_id IN ({}) \
+             GROUP BY target_id, interaction_type",
+            salt.sql("user_id"),
             list(targets)
         );
         for row in self.mysql.fetch_all(sqlx::raw_sql(AssertSqlSafe(select))).await.map_err(&failed)? {
             let read = |at: usize| row.try_get::<i64, _>(at).map_err(&failed);
             let (target, interaction, all, active) = (read(0)?, read(1)?, read(2)?, read(3)?);
+            let folded = row.try_get::<u64, _>(4).map_err(&failed)?;
             if let (Ok(target), Ok(interaction)) = (Id::try_from(target), u16::try_from(interaction)) {
-                let rows = (all.unsigned_abs(), active.unsigned_abs());
-                held.figures.entry((target, interaction)).or_default().rows = Some(rows);
+                let figures = held.figures.entry((target, interaction)).or_default();
+                figures.rows = Some((all.unsigned_abs(), active.unsigned_abs()));
+                figures.active = Some(Digest { users: active.unsigned_abs(), folded });
             }
         }
         Ok(held)
@@ -233,9 +163,12 @@ impl Conn {
     ) -> Result<(), SinkError> {
         let mut whole: BTreeMap<u16, Vec<Id>> = BTreeMap::new();
         let mut points = Vec::new();
-        for WantedRows { target, interaction, whole_up_to, users } in wanted {
-            let all = held.figures.get(&(target, interaction)).and_then(|figures| figures.rows).unwrap_or_default().0;
-            if held.by_target && whole_up_to.is_some_and(|limit| all <= limit) {
+        for WantedRows { target, interaction, whole_up_to, users, unless } in wanted {
+            let figures = held.figures.get(&(target, interaction)).cloned().unwrap_or_default();
+            let all = figures.rows.unwrap_or_default().0;
+            if held.by_target && unless.is_some_and(|unless| unless == figures.active.unwrap_or_default()) {
+                held.figures.entry((target, interaction)).or_default().as_expected = true;
+            } else if held.by_target && whole_up_to.is_some_and(|limit| all <= limit) {
                 if all > 0 {
                     whole.entry(interaction).or_default().push(target);
                 }
@@ -276,8 +209,4 @@ impl Conn {
 
 fn whole_row(row: &MySqlRow) -> Result<(i64, i64, (bool, i64)), sqlx::Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, (row.try_get::<i64, _>(2)? == 1, row.try_get(3)?)))
-}
-
-fn list(ids: &[Id]) -> String {
-    ids.iter().map(Id::to_string).collect::<Vec<_>>().join(",")
 }

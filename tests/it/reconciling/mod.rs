@@ -1,10 +1,12 @@
 //! Reconciliation: every kind of drift is found, named, repaired and read back; what is in flight is no drift.
 
 mod damage;
+mod digest;
 mod dry;
 mod kinds;
 mod large;
 mod load;
+mod resumed;
 mod serving;
 mod skipped;
 mod wiped;
