@@ -19,7 +19,7 @@ use crate::metrics::{CacheMetrics, Metrics};
 use crate::reconcile::{self, Reconciler};
 use crate::report;
 use crate::sink::SinkError;
-use crate::sync::{Alarm, Context, Driver, Trigger};
+use crate::sync::{Alarm, Context, Driver, Trigger, keep_toll};
 
 /// How long the start waits for MySQL to say how old its schema is.
 const SCHEMA: Duration = Duration::from_secs(5);
@@ -79,7 +79,9 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
 
     let background = TaskTracker::new();
     keep_cache(&live, restored, metrics.cache.clone(), &background, &stop);
-    background.spawn(report::keep_mailing(context.clone(), stop.clone()));
+    background.spawn(report::keep_mailing(context.clone(), metrics.reconcile.clone(), stop.clone()));
+    let writes = metrics.writes.clone();
+    background.spawn(keep_toll(context.clone(), move || writes.total(), stop.clone()));
     background.close();
 
     let admin = Admin {

@@ -16,22 +16,41 @@ pub struct ReconcileMetrics {
     drift: Family<Labels<1>, Counter>,
     passes: Family<Labels<1>, Counter>,
     last_success: Gauge,
+    mails: Family<Labels<1>, Counter>,
 }
 
 impl ReconcileMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self { drift: Family::default(), passes: Family::default(), last_success: Gauge::default() };
+        let metrics = Self {
+            drift: Family::default(),
+            passes: Family::default(),
+            last_success: Gauge::default(),
+            mails: Family::default(),
+        };
         for kind in Kind::ALL {
             drop(metrics.drift.get_or_create(&[("kind", Arc::from(kind.as_str()))]));
         }
         for verdict in Verdict::ALL {
             drop(metrics.passes.get_or_create(&[("outcome", Arc::from(verdict.as_str()))]));
         }
+        for result in ["sent", "failed"] {
+            drop(metrics.mails.get_or_create(&[("result", Arc::from(result))]));
+        }
+        registry.register(
+            "report_mails",
+            "Reports handed to the mail server, and attempts that failed",
+            metrics.mails.clone(),
+        );
         registry.register("drift", "Drifts found by their kind", metrics.drift.clone());
         registry.register("reconcile_passes", "Passes by their outcome", metrics.passes.clone());
         let help = "When a pass last left both sides in agreement, Unix seconds";
         registry.register("reconcile_last_success_timestamp_seconds", help, metrics.last_success.clone());
         metrics
+    }
+
+    /// A report was handed to the mail server, or could not be.
+    pub fn mailed(&self, sent: bool) {
+        self.mails.get_or_create(&[("result", Arc::from(if sent { "sent" } else { "failed" }))]).inc();
     }
 
     /// A pass has ended.

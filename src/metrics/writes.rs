@@ -54,6 +54,12 @@ impl WriteMetrics {
         }
     }
 
+    /// How many writes were acknowledged.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.series.iter().map(|series| series.done.get() + series.nothing.get()).sum()
+    }
+
     /// A write to the interaction of this code was not acknowledged.
     pub fn failed(&self, interaction: u16) {
         if let Some(series) = self.of(interaction) {

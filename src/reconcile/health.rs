@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pass::as_float;
+use super::request::Trigger;
 use crate::sink::{Session, SinkError};
-use crate::sync::Context;
+use crate::sync::{Context, Lag, WRITES_TOTAL};
 
-/// Runs since the last pass, in sum.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+/// Runs since the last pass that was caused alike, in sum: a nightly report tells of a day.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SyncHealth {
-    /// When the last pass started, RFC 3339; `None` when this is the first.
+    /// When that pass started, RFC 3339; `None` when this is the first.
     pub since: Option<String>,
     /// Runs.
     pub runs: u64,
@@ -24,6 +26,17 @@ pub struct SyncHealth {
     pub retries: u64,
     /// Entries set aside.
     pub rejected: u64,
+    /// How long half of the changes had waited at most, ms, to 10 % above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_p50_ms: Option<u64>,
+    /// The same of 99 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_p99_ms: Option<u64>,
+    /// Writes that were acknowledged since the database was set up, by all processes, as of a minute ago.
+    pub writes_total: u64,
+    /// Writes for one change that was copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coalescing: Option<f64>,
     /// Age of the oldest change that waits now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_dirty_ms: Option<i64>,
@@ -50,6 +63,8 @@ struct Run {
     #[serde(default)]
     retries: u64,
     rejected: u64,
+    #[serde(default)]
+    lag_ms: Lag,
     partitions: Vec<RunPartition>,
 }
 
@@ -67,16 +82,32 @@ struct Restored {
 /// Runs are read in pages of so many.
 const PAGE: u32 = 500;
 
-/// Sums up the runs since the last pass: health, the balance of degraded writes, and restores.
-pub(super) async fn health(context: &Context) -> Result<(SyncHealth, Degraded, u64), SinkError> {
+/// What is taken from the report of the pass before.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Before {
+    started_at: Option<String>,
+    sync_health: BeforeHealth,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BeforeHealth {
+    writes_total: u64,
+}
+
+/// Sums up the runs since the last pass that was caused alike: health, the balance of degraded writes, and restores.
+pub(super) async fn health(context: &Context, trigger: Trigger) -> Result<(SyncHealth, Degraded, u64), SinkError> {
     let mut session = context.sink.session();
-    let last = session.last_passes(1).await?;
-    let since = last.first().and_then(|json| {
-        let report: serde_json::Value = serde_json::from_str(json).ok()?;
-        Some(report.get("started_at")?.as_str()?.to_owned())
-    });
-    let mut health = SyncHealth { since: since.clone(), ..SyncHealth::default() };
+    let last = session.last_pass(Some(trigger.as_str())).await?;
+    let before: Before = last.and_then(|pass| serde_json::from_str(&pass.report).ok()).unwrap_or_default();
+    let since = before.started_at;
+    let writes_total = session.meta(WRITES_TOTAL).await?.and_then(|total| total.parse().ok()).unwrap_or_default();
+    let mut health = SyncHealth { since: since.clone(), writes_total, ..SyncHealth::default() };
     let losses = sum(&mut session, since, &mut health).await?;
+    let writes = writes_total.saturating_sub(before.sync_health.writes_total);
+    health.coalescing =
+        (writes > 0 && health.changes > 0).then(|| hundredths(as_float(writes) / as_float(health.changes)));
     let (pending, replayed_total) = session.journal_balance().await?;
     session.close().await;
     if let Ok(store) = context.store().await {
@@ -92,7 +123,7 @@ pub(super) async fn health(context: &Context) -> Result<(SyncHealth, Degraded, u
 
 async fn sum(session: &mut Session, since: Option<String>, health: &mut SyncHealth) -> Result<u64, SinkError> {
     let since = since.and_then(|since| since.parse().ok()).unwrap_or_default();
-    let (mut losses, mut after) = (0, (since, String::new()));
+    let (mut losses, mut after, mut lag) = (0, (since, String::new()), Lag::default());
     loop {
         let page = session.runs_after(after.0, &after.1, PAGE).await?;
         for (started_at, run_id, json) in &page {
@@ -105,10 +136,16 @@ async fn sum(session: &mut Session, since: Option<String>, health: &mut SyncHeal
             health.targets += run.targets;
             health.retries += run.retries;
             health.rejected += run.rejected;
+            lag.add(&run.lag_ms);
             losses += run.partitions.iter().filter_map(|p| Some(p.restored.as_ref()?.times.max(1))).sum::<u64>();
         }
         if page.len() < PAGE as usize {
+            (health.lag_p50_ms, health.lag_p99_ms) = (lag.percentile(50), lag.percentile(99));
             return Ok(losses);
         }
     }
+}
+
+fn hundredths(ratio: f64) -> f64 {
+    (ratio * 100.0).round() / 100.0
 }

@@ -38,7 +38,7 @@ pub async fn reconcile(context: &Context, request: Request, progress: &Progress,
     }
     let duration_ms = (Utc::now() - started_at).num_milliseconds().try_into().unwrap_or_default();
     let mut report = pass.report(started_at.to_rfc3339_opts(SecondsFormat::Millis, true), duration_ms);
-    match health(context).await {
+    match health(context, request.trigger).await {
         Ok((sync, degraded, losses)) => {
             report.sync_health = Some(sync);
             report.degraded = Some(degraded);

@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Figures, Letter, MailError, Mailer, Refusal, View};
+use crate::metrics::ReconcileMetrics;
 use crate::model::Vocabulary;
 use crate::reconcile::{fix_sql, undo_sql};
 use crate::sink::{KeptPass, Session, SinkError};
@@ -69,7 +70,7 @@ impl Kept {
 
 /// The attached file. Run as it is, it takes nothing back.
 fn file(fix: &str, undo: &str) -> String {
-    let undo: String = undo.lines().map(|line| format!("-- {line}\n")).collect();
+    let undo = undo.lines().fold(String::new(), |text, line| text + "-- " + line + "\n");
     format!("-- What was found in MySQL and not repaired:\n{fix}\n-- To take back what was repaired in MySQL:\n{undo}")
 }
 
@@ -82,7 +83,7 @@ struct Retry {
 
 /// Mails the newest full pass unless that was done, until `stop` is cancelled; one that fails is tried again, less and
 /// less often, until a newer pass takes its place. Nothing waits for it, and nothing fails with it.
-pub async fn keep_mailing(context: Arc<Context>, stop: CancellationToken) {
+pub async fn keep_mailing(context: Arc<Context>, metrics: ReconcileMetrics, stop: CancellationToken) {
     let Some(mail) = &context.config.report.mail else { return };
     let mailer = match Mailer::new(mail) {
         Ok(mailer) => mailer,
@@ -91,7 +92,7 @@ pub async fn keep_mailing(context: Arc<Context>, stop: CancellationToken) {
             return;
         }
     };
-    let mut outbox = Outbox { context: &context, mailer, retry: None, sent: None };
+    let mut outbox = Outbox { context: &context, mailer, metrics, retry: None, sent: None };
     while timeout(LOOK, stop.cancelled()).await.is_err() {
         let mut session = context.sink.session();
         // A mail half sent when it is time to stop is sent again by the next start.
@@ -106,6 +107,7 @@ pub async fn keep_mailing(context: Arc<Context>, stop: CancellationToken) {
 struct Outbox<'c> {
     context: &'c Context,
     mailer: Mailer,
+    metrics: ReconcileMetrics,
     retry: Option<Retry>,
     /// The pass that was mailed, in case MySQL could not be told.
     sent: Option<String>,
@@ -141,6 +143,7 @@ impl Outbox<'_> {
 
     /// Says how it went; whether the mail is gone.
     fn told(&mut self, run_id: &str, sent: Result<Vec<Refusal>, MailError>) -> bool {
+        self.metrics.mailed(sent.is_ok());
         match sent {
             Ok(refused) => {
                 tracing::info!(run_id, server = self.mailer.server(), "the report of a full pass was mailed");

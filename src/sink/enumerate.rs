@@ -22,18 +22,19 @@ impl Session {
     ) -> Result<(Vec<Id>, Option<i64>), SinkError> {
         self.with(move |conn| {
             Box::pin(async move {
-                let of = |table: &str, upto: i64| {
+                let of = |table: &str, range: &str| {
                     format!(
                         "/* tallyd reconcile */ SELECT CAST(t AS SIGNED) FROM (SELECT DISTINCT target_id AS t \
-                         FROM {table} WHERE target_type = {target_type} AND target_id > {after} \
-                         AND target_id <= {upto} ORDER BY target_id LIMIT {limit}) AS page"
+                         FROM {table} WHERE target_type = {target_type} AND ({range}) \
+                         ORDER BY target_id LIMIT {limit}) AS page"
                     )
                 };
-                let counted = conn.ids(of("interaction_count", i64::MAX)).await?;
+                let counted = conn.ids(of("interaction_count", &format!("target_id > {after}"))).await?;
                 let mut upto = if counted.len() < limit { i64::MAX } else { counted.last().copied().unwrap_or(after) };
+                let between = between(&counted, after, upto);
                 let mut targets: BTreeSet<i64> = counted.into_iter().collect();
-                if conn.layout()?.by_target {
-                    let recorded = conn.ids(of("interaction_record", upto)).await?;
+                if conn.layout()?.by_target && !between.is_empty() {
+                    let recorded = conn.ids(of("interaction_record", &between)).await?;
                     if recorded.len() >= limit {
                         upto = recorded.last().copied().unwrap_or(upto);
                     }
@@ -48,16 +49,21 @@ impl Session {
 
     /// Which of some targets have a count row or record rows.
     pub async fn known_among(&mut self, target_type: u16, targets: &[Id]) -> Result<BTreeSet<Id>, SinkError> {
-        let list = list(targets);
+        let mut unknown = targets.to_vec();
         self.with(move |conn| {
             Box::pin(async move {
                 let mut known = BTreeSet::new();
                 for table in conn.tables_by_target()? {
+                    if unknown.is_empty() {
+                        break;
+                    }
                     let ids = conn.ids(format!(
-                        "/* tallyd reconcile */ SELECT DISTINCT CAST(target_id AS SIGNED) FROM {table} \
-                         WHERE target_type = {target_type} AND target_id IN ({list})"
+                        "/* tallyd reconcile */ SELECT CAST(t AS SIGNED) FROM (SELECT DISTINCT target_id AS t \
+                         FROM {table} WHERE target_type = {target_type} AND target_id IN ({})) AS page",
+                        list(&unknown)
                     ));
                     known.extend(ids.await?.into_iter().filter_map(|target| Id::try_from(target).ok()));
+                    unknown.retain(|target| !known.contains(target));
                 }
                 Ok(known)
             })
@@ -124,6 +130,29 @@ impl Conn {
     }
 }
 
+/// What lies between targets that are known, in SQL: whoever has many rows and a count row is not gone through again.
+fn between(known: &[i64], after: i64, upto: i64) -> String {
+    let gaps = std::iter::once(&after).chain(known).zip(known).filter(|&(low, high)| high - low > 1);
+    let mut ranges: Vec<_> = gaps.map(|(low, high)| format!("target_id > {low} AND target_id < {high}")).collect();
+    if upto == i64::MAX {
+        ranges.push(format!("target_id > {}", known.last().unwrap_or(&after)));
+    }
+    ranges.join(" OR ")
+}
+
 pub(super) fn list(ids: &[Id]) -> String {
     ids.iter().map(Id::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_gaps_are_looked_into() {
+        assert_eq!(between(&[1, 2, 3], 0, 3), "");
+        assert_eq!(between(&[5, 6], 3, 6), "target_id > 3 AND target_id < 5");
+        assert_eq!(between(&[1, 2], 0, i64::MAX), "target_id > 2");
+        assert_eq!(between(&[], 2, i64::MAX), "target_id > 2");
+    }
 }

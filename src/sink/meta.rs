@@ -45,6 +45,19 @@ impl Session {
         .await
     }
 
+    /// Adds to the number kept under `name`.
+    pub async fn add_meta(&mut self, name: &'static str, more: u64) -> Result<(), SinkError> {
+        let add = "/* tallyd meta */ INSERT INTO tallyd_meta (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE \
+             value = CAST(value AS UNSIGNED) + CAST(VALUES(value) AS UNSIGNED)";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let kept = conn.mysql.execute(sqlx::query(add).bind(name).bind(more.to_string())).await;
+                kept.map(|_| ()).map_err(conn.failed())
+            })
+        })
+        .await
+    }
+
     /// Keeps nothing under `name`.
     pub async fn forget_meta(&mut self, name: &'static str) -> Result<(), SinkError> {
         let delete = "/* tallyd meta */ DELETE FROM tallyd_meta WHERE name = ?";

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
+use super::lag::Lag;
 use super::partition;
 use super::report::{Outcome, PartitionReport, Tally};
 use super::run::{Context, Extent};
@@ -40,7 +41,15 @@ pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent)
             Ok(()) => (Outcome::Done, None),
             Err(error) => (Outcome::Failed, Some(error.to_string())),
         };
-        reports.push(PartitionReport { target_type, shard, outcome, error, restored: None, tally: look.tally });
+        reports.push(PartitionReport {
+            target_type,
+            shard,
+            outcome,
+            error,
+            restored: None,
+            tally: look.tally,
+            lag: Lag::default(),
+        });
     }
     reports
 }

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
+use super::lag::Lag;
 use super::lease::{self, Held};
 use super::pipeline::Pipeline;
 use super::report::{Outcome, PartitionReport, Restored, Tally};
@@ -143,11 +144,12 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
         journaled: held.journaled,
         rules: context.rules(),
         tally: Tally::default(),
+        lag: Lag::default(),
         progress: run.progress,
         stop: stop.clone(),
     };
     let outcome = until_stopped(run, held, &stop, Box::pin(do_it(&mut work, &run.extent, store))).await;
-    let Work { pipeline, mut tally, .. } = work;
+    let Work { pipeline, mut tally, lag, .. } = work;
     let (Committed { rows, rejected, kept }, retries) = pipeline.close().await;
     tally.rows_written = rows;
     tally.rejected = rejected;
@@ -165,7 +167,7 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
         }
     };
     let Partition { target_type, shard } = partition;
-    let report = PartitionReport { target_type, shard, outcome, error, restored, tally };
+    let report = PartitionReport { target_type, shard, outcome, error, restored, tally, lag };
     Attempt { lost, ..Attempt::ended(report) }
 }
 

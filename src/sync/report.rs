@@ -3,6 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
+use super::lag::Lag;
 use crate::model::Partition;
 
 /// How a run, or its work on one partition, ended.
@@ -150,6 +151,9 @@ pub struct PartitionReport {
     /// Its figures.
     #[serde(flatten)]
     pub tally: Tally,
+    /// How long its changes had waited.
+    #[serde(skip)]
+    pub lag: Lag,
 }
 
 impl PartitionReport {
@@ -157,12 +161,21 @@ impl PartitionReport {
     #[must_use]
     pub fn untouched(partition: Partition, outcome: Outcome, error: String) -> Self {
         let Partition { target_type, shard } = partition;
-        Self { target_type, shard, outcome, error: Some(error), restored: None, tally: Tally::default() }
+        Self {
+            target_type,
+            shard,
+            outcome,
+            error: Some(error),
+            restored: None,
+            tally: Tally::default(),
+            lag: Lag::default(),
+        }
     }
 
     /// Adds what an earlier attempt of the same run did.
     pub(super) fn add_earlier(&mut self, earlier: Self) {
         self.tally.add(&earlier.tally);
+        self.lag.add(&earlier.lag);
         match (&mut self.restored, earlier.restored) {
             (Some(last), Some(earlier)) => last.times += earlier.times,
             (last @ None, earlier) => *last = earlier,
@@ -191,6 +204,9 @@ pub struct RunReport {
     /// The sums.
     #[serde(flatten)]
     pub tally: Tally,
+    /// How long changes had waited: percentiles and the sketch that they come from.
+    #[serde(rename = "lag_ms", skip_serializing_if = "Lag::is_empty")]
+    pub lag: Lag,
     /// How long it took.
     pub duration_ms: u64,
     /// Whether nothing was claimed and written, only looked at.
@@ -207,13 +223,24 @@ impl RunReport {
         partitions: Vec<PartitionReport>,
         dry_run: bool,
     ) -> Self {
-        let mut tally = Tally::default();
+        let (mut tally, mut lag) = (Tally::default(), Lag::default());
         for partition in &partitions {
             tally.add(&partition.tally);
+            lag.add(&partition.lag);
         }
         let duration_ms = (Utc::now() - started_at).num_milliseconds().try_into().unwrap_or_default();
         let started_at = started_at.to_rfc3339_opts(SecondsFormat::Millis, true);
-        Self { run_id, trigger, started_at, outcome: overall(&partitions), partitions, tally, duration_ms, dry_run }
+        Self {
+            run_id,
+            trigger,
+            started_at,
+            outcome: overall(&partitions),
+            partitions,
+            tally,
+            lag,
+            duration_ms,
+            dry_run,
+        }
     }
 
     /// Whether there was nothing to do, and nothing in the way.
@@ -253,6 +280,7 @@ mod tests {
             error: None,
             restored: None,
             tally: Tally { changes, ..Tally::default() },
+            lag: Lag::default(),
         };
         let idle = partition(Outcome::Done, 0);
         let of = |partitions: &[PartitionReport]| overall(partitions);
@@ -282,6 +310,7 @@ mod tests {
             error: None,
             restored,
             tally: Tally::default(),
+            lag: Lag::default(),
         };
         let run = |partition| RunReport::new("0199".into(), Trigger::Start, Utc::now(), vec![partition], false);
         assert!(run(partition(None)).is_idle());

@@ -4,6 +4,7 @@ use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
+use super::lag::Lag;
 use super::pipeline::{Pending, Pipeline};
 use super::progress::Progress;
 use super::report::Tally;
@@ -43,6 +44,7 @@ pub(super) struct Work<'c> {
     pub(super) journaled: bool,
     pub(super) rules: Rules<'c>,
     pub(super) tally: Tally,
+    pub(super) lag: Lag,
     pub(super) progress: &'c Progress,
     /// The process is asked to stop, or the lease is lost.
     pub(super) stop: CancellationToken,
@@ -209,6 +211,7 @@ impl Work<'_> {
         failpoint::hit("before_ack");
         if !(changes.is_empty() && bad_changes.is_empty() && targets.is_empty()) {
             let first = self.holder.ack(&changes, &bad_changes, &targets, acked).await?;
+            self.lag.ended(Utc::now().timestamp_millis(), changes.iter().map(|change| change.at_ms));
             let marks = (changes.len() + bad_changes.len()) as u64;
             self.tally.targets += first;
             self.tally.changes += marks;

@@ -3,6 +3,7 @@
 mod damage;
 mod digest;
 mod dry;
+mod health;
 mod kinds;
 mod large;
 mod load;

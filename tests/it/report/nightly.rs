@@ -50,6 +50,9 @@ async fn a_mail_server_that_is_down_hinders_nothing_and_gets_the_newest_report_l
     keep(&rig, "d", "full", "2026-01-03 03:30:00", &clean(4)).await;
     eventually(SOON, async || noted(&rig).await == ["b", "d"], "the next one, too").await;
     assert_eq!(subjects(&smtp).len(), 2);
+    let metrics = served.admin.get("/metrics").await.expect(200).body;
+    assert!(metrics.contains("tallyd_report_mails_total{result=\"sent\"} 2"), "{metrics}");
+    assert!(!metrics.contains("tallyd_report_mails_total{result=\"failed\"} 0"), "{metrics}");
     served.signal(Signal::TERM);
     assert!(served.daemon.wait(SOON).await.success());
 }
