@@ -38,25 +38,40 @@ impl Outcome {
     }
 }
 
-/// Looks at targets once more and repairs what it finds. Answers what became of everything found.
+/// Looks at targets once more and repairs what it finds. Answers what became of everything found. What is still off then is
+/// repaired a second time, for the count of a large hash waits for the fields that it lacks.
 pub(super) async fn mend(
     hand: &mut Hand,
     vocabulary: &Vocabulary,
     targets: &[Id],
 ) -> Result<Vec<(Id, Finding, Outcome)>, RunError> {
-    let looked = look(hand, vocabulary, targets, Purpose::Mend).await?;
-    mend_mysql(hand, vocabulary, &looked).await?;
-    mend_redis(hand, vocabulary, &looked).await?;
-    let again = look(hand, vocabulary, targets, Purpose::Confirm).await?;
+    let mut found = repair(hand, vocabulary, targets).await?;
+    let mut left = look(hand, vocabulary, targets, Purpose::Confirm).await?;
+    if left.iter().any(|looked| !looked.findings.is_empty()) {
+        let more = repair(hand, vocabulary, targets).await?;
+        for (found, more) in found.iter_mut().zip(more) {
+            let new = more.findings.into_iter().filter(|one| !found.findings.iter().any(|other| other.is_at(one)));
+            let new: Vec<Finding> = new.collect();
+            found.findings.extend(new);
+        }
+        left = look(hand, vocabulary, targets, Purpose::Confirm).await?;
+    }
     let mut mended = Vec::new();
-    for (before, after) in looked.into_iter().zip(again) {
-        for finding in before.findings {
-            let still = after.findings.iter().any(|other| other.is_at(&finding));
+    for (found, left) in found.into_iter().zip(left) {
+        for finding in found.findings {
+            let still = left.findings.iter().any(|other| other.is_at(&finding));
             let outcome = if still { Outcome::Failed } else { Outcome::Repaired };
-            mended.push((before.target, finding, outcome));
+            mended.push((found.target, finding, outcome));
         }
     }
     Ok(mended)
+}
+
+async fn repair(hand: &mut Hand, vocabulary: &Vocabulary, targets: &[Id]) -> Result<Vec<Looked>, RunError> {
+    let looked = look(hand, vocabulary, targets, Purpose::Mend).await?;
+    mend_mysql(hand, vocabulary, &looked).await?;
+    mend_redis(hand, vocabulary, &looked).await?;
+    Ok(looked)
 }
 
 async fn mend_mysql(hand: &mut Hand, vocabulary: &Vocabulary, looked: &[Looked]) -> Result<(), RunError> {

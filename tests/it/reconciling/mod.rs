@@ -3,6 +3,7 @@
 mod damage;
 mod digest;
 mod dry;
+mod fenced;
 mod health;
 mod kinds;
 mod large;
@@ -28,10 +29,15 @@ pub const ALL: &str = "reconcile.stop_percent = 100.0";
 
 /// Notes with likes, synced: both sides agree.
 pub async fn synced(extra: &str) -> Rig {
+    synced_notes(NOTES, extra).await
+}
+
+/// The same of other notes.
+pub async fn synced_notes(notes: std::ops::RangeInclusive<i64>, extra: &str) -> Rig {
     let rig = Rig::start(extra).await;
     rig.migrate().await;
-    load_empty(&mut rig.redis.connect().await, NOTES).await;
-    like_all(&store(&rig).await, NOTES, USERS).await;
+    load_empty(&mut rig.redis.connect().await, notes.clone()).await;
+    like_all(&store(&rig).await, notes, USERS).await;
     rig.tallyd(&["sync"]).await.expect_code(0);
     assert_agreement(&rig).await;
     rig

@@ -19,6 +19,8 @@ async fn cut(rig: &Rig, signal: Signal) -> Value {
     eventually(SOON, async || bookmark(rig).await.is_some(), "its place is kept").await;
     daemon.signal(signal);
     daemon.wait(SOON).await;
+    // Its lease would run out by itself.
+    rig.sql_exec("UPDATE sync_partition SET lease_owner = NULL, lease_until = NULL").await;
     bookmark(rig).await.unwrap()
 }
 
