@@ -1,7 +1,7 @@
 //! Connections: made when needed, trusted only after a success.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
@@ -20,6 +20,9 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// has run out by then, and who takes the partition over tries each chunk again for longer than the rest.
 const SILENCE: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 5);
 
+/// A connection that was silent for so long is not used again: the server may have ended it, or be about to.
+const STALE: Duration = Duration::from_secs(LEASE_SECONDS as u64);
+
 /// How to reach MySQL. Clones share it; no connection is made before one is needed.
 #[derive(Clone)]
 pub struct Sink {
@@ -35,7 +38,8 @@ pub struct Sink {
 /// out of step (sqlx issues 563, 2711), so after a time limit or a lost answer it is closed instead.
 pub struct Session {
     sink: Sink,
-    connection: Option<Conn>,
+    /// With when it was used last.
+    connection: Option<(Conn, Instant)>,
 }
 
 /// A connection, and what was asked of the server when it was made.
@@ -146,16 +150,16 @@ impl Session {
         work: impl for<'c> FnOnce(&'c mut Conn) -> BoxFuture<'c, Result<T, SinkError>> + Send,
     ) -> Result<T, SinkError> {
         let mut conn = match self.connection.take() {
-            Some(conn) => conn,
-            None => self.sink.connect().await?,
+            Some((conn, used)) if used.elapsed() < STALE => conn,
+            Some(_) | None => self.sink.connect().await?,
         };
         let outcome = self.sink.within(work(&mut conn)).await.flatten();
         match &outcome {
-            Ok(_) => self.connection = Some(conn),
+            Ok(_) => self.connection = Some((conn, Instant::now())),
             Err(error) if error.was_answered() => {
                 let rollback = conn.mysql.execute("/* tallyd rollback */ ROLLBACK");
                 if let Ok(Ok(_)) = self.sink.within(rollback).await {
-                    self.connection = Some(conn);
+                    self.connection = Some((conn, Instant::now()));
                 }
             }
             Err(_) => drop(conn),
@@ -177,7 +181,7 @@ impl Session {
 
     /// Ends the session politely.
     pub async fn close(mut self) {
-        if let Some(conn) = self.connection.take() {
+        if let Some((conn, _)) = self.connection.take() {
             // The server ends it by itself when the farewell does not arrive.
             let _farewell = self.sink.within(conn.mysql.close()).await;
         }

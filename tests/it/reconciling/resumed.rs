@@ -9,7 +9,7 @@ use crate::likes::{SOON, count_rows};
 use crate::support::{Proxy, Rig, Signal, eventually};
 
 /// Long enough that a pass keeps its place on the way.
-const SLOWLY: Duration = Duration::from_millis(150);
+const SLOWLY: Duration = Duration::from_millis(70);
 
 /// The place that a pass over everything kept when the signal ended it on the way.
 async fn cut(rig: &Rig, signal: Signal) -> Value {
