@@ -3,7 +3,7 @@
 use super::compare::{Differences, Facts, conclude};
 use super::drift::Finding;
 use super::hand::Hand;
-use crate::model::Id;
+use crate::model::{Digest, Id, Salt};
 use crate::sink::Figures;
 use crate::store::{Seen, StatePage};
 use crate::sync::RunError;
@@ -22,6 +22,8 @@ pub(super) struct Place<'f> {
     pub(super) seen: &'f Seen,
     pub(super) figures: &'f Figures,
     pub(super) facts: Facts,
+    /// Of the digest in `figures`.
+    pub(super) salt: Salt,
 }
 
 /// What going through a hash has met so far.
@@ -38,28 +40,38 @@ struct Met {
 /// Compares a large hash with its rows, if nothing of the target is marked, and its count with its states, in any case. With
 /// `mend` a count that is off is set right.
 pub(super) async fn look_large(hand: &mut Hand, place: Place<'_>, mend: bool) -> Result<Vec<Finding>, RunError> {
-    let Place { target, seen, figures, facts } = place;
+    let Place { target, seen, figures, facts, salt } = place;
     let interaction = seen.interaction;
     let begun =
         if seen.complete && !hand.is_dry() { hand.holder.begin_recount(target, interaction).await? } else { None };
+    let recount = begun.is_some();
     let mut met = Met { settled: facts.settled, ..Met::default() };
     let mut cursor = 0;
     loop {
         hand.go_on()?;
-        let page = hand.holder.state_page(target, interaction, cursor, begun.is_some()).await?;
-        let Some(page) = page else { return Ok(vec![]) };
+        let Some(page) = hand.holder.state_page(target, interaction, cursor, recount).await? else { return Ok(vec![]) };
         cursor = page.cursor;
-        meet(hand, place, page, begun.is_some(), &mut met).await?;
+        met.settled &= page.settled;
+        let active_now = page.states.iter().filter(|(_, active)| *active).map(|(user, _)| *user);
+        met.then_active.extend(if recount { page.then_active.clone() } else { active_now.collect() });
         if cursor == 0 || met.then_active.len() > COUNTED {
             break;
         }
     }
     met.too_many |= cursor != 0;
-    if met.settled && seen.complete && facts.by_target && !met.too_many {
-        find_lost(hand, place, &mut met).await?;
+    let then_active = distinct(std::mem::take(&mut met.then_active));
+    // While nothing is marked, who was active then is active now.
+    let known = Digest::of(&salt, then_active.iter().copied());
+    let agrees = facts.by_target && seen.complete && !met.too_many && figures.active.unwrap_or_default() == known;
+    let active = i64::try_from(then_active.len()).unwrap_or(i64::MAX);
+    drop(then_active);
+    if met.settled && !agrees {
+        find_rows(hand, place, recount, &mut met).await?;
+        if met.settled && seen.complete && facts.by_target && !met.too_many {
+            find_lost(hand, place, &mut met).await?;
+        }
     }
     let mut seen = seen.clone();
-    let active = distinct(std::mem::take(&mut met.then_active));
     let lost = if met.settled { i64::try_from(met.found.lost.len()).unwrap_or(i64::MAX) } else { 0 };
     if let Some(begun) = begun {
         let lacking = if met.too_many { 0 } else { active + lost - begun };
@@ -88,22 +100,26 @@ pub(super) async fn look_large(hand: &mut Hand, place: Place<'_>, mend: bool) ->
     Ok(conclude(&seen, figures, Facts { settled: met.settled, ..facts }, &met.found))
 }
 
-async fn meet(
-    hand: &mut Hand,
-    place: Place<'_>,
-    page: StatePage,
-    recount: bool,
-    met: &mut Met,
-) -> Result<(), RunError> {
-    met.settled &= page.settled;
-    if recount {
-        met.then_active.extend(page.then_active);
-    } else {
-        met.then_active.extend(page.states.iter().filter(|(_, active)| *active).map(|(user, _)| *user));
+/// Goes through the hash once more, with the rows of each page.
+async fn find_rows(hand: &mut Hand, place: Place<'_>, recount: bool, met: &mut Met) -> Result<(), RunError> {
+    let mut cursor = 0;
+    loop {
+        hand.go_on()?;
+        let page = hand.holder.state_page(place.target, place.seen.interaction, cursor, recount).await?;
+        let Some(page) = page.filter(|page| page.settled) else {
+            met.settled = false;
+            return Ok(());
+        };
+        cursor = page.cursor;
+        meet(hand, place, page, met).await?;
+        if cursor == 0 || met.too_many || met.with_row.len() > COUNTED {
+            met.too_many |= cursor != 0;
+            return Ok(());
+        }
     }
-    if !met.settled {
-        return Ok(());
-    }
+}
+
+async fn meet(hand: &mut Hand, place: Place<'_>, page: StatePage, met: &mut Met) -> Result<(), RunError> {
     let target_type = hand.holder.partition().target_type;
     let users: Vec<Id> = page.states.iter().map(|(user, _)| *user).collect();
     let rows = hand.session.rows_of((target_type, place.target, place.seen.interaction), users).await?;
@@ -125,7 +141,7 @@ async fn meet(
 /// Users with an active row whom the hash lacks. When as many rows were met as there are, there is none.
 async fn find_lost(hand: &mut Hand, place: Place<'_>, met: &mut Met) -> Result<(), RunError> {
     let rows = place.figures.rows.map_or(0, |(_, active)| i64::try_from(active).unwrap_or(i64::MAX));
-    if distinct(std::mem::take(&mut met.with_row)) == rows {
+    if i64::try_from(distinct(std::mem::take(&mut met.with_row)).len()) == Ok(rows) {
         return Ok(());
     }
     let (target, interaction) = (place.target, place.seen.interaction);
@@ -146,8 +162,8 @@ async fn find_lost(hand: &mut Hand, place: Place<'_>, met: &mut Met) -> Result<(
     }
 }
 
-fn distinct(mut users: Vec<Id>) -> i64 {
+fn distinct(mut users: Vec<Id>) -> Vec<Id> {
     users.sort_unstable();
     users.dedup();
-    users.len().try_into().unwrap_or(i64::MAX)
+    users
 }

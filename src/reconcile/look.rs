@@ -109,7 +109,7 @@ pub(super) async fn look(
         inspected = ahead.transpose()?;
         let held = held?;
         for of_target in &of_batch {
-            let (mut one, large) = hold_against(vocabulary, at_ms, of_target, &held);
+            let (mut one, large) = hold_against(vocabulary, at_ms, of_target, &held, salt);
             for place in large {
                 one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
             }
@@ -147,6 +147,7 @@ fn hold_against<'h>(
     at_ms: i64,
     inspected: &'h Inspected,
     held: &'h Held,
+    salt: Salt,
 ) -> (Looked, Vec<Place<'h>>) {
     let target = inspected.target;
     let mut looked = Looked {
@@ -191,7 +192,7 @@ fn hold_against<'h>(
         let facts = Facts { settled: inspected.settled, counted: has_count, by_target: held.by_target };
         let many = seen.present && seen.complete && held.by_target && !figures.whole && !figures.as_expected;
         if seen.states.is_none() || many {
-            large.push(Place { target, seen, figures, facts });
+            large.push(Place { target, seen, figures, facts, salt });
         } else {
             looked.findings.extend(compare(seen, figures, facts));
         }
