@@ -105,6 +105,11 @@
 //!   before moved the rows that were read, and his target is skipped. What differs is looked at again, and is drift only if it
 //!   still does. Of a target that is dirty or in flight only a count and the states of its own complete hash are held
 //!   against each other, for these are of one moment; a state that has a mark is in flight, dirty target or not.
+//! - Rows are not read where both sides are alike: MySQL folds the users with an active row into a digest of 64 bits
+//!   ([`model::Digest`]), with constants drawn for each look, and so does the look with the active states of a complete
+//!   hash. While MySQL answers, Redis is asked for what comes next.
+//! - A pass over everything keeps its place in `tallyd_meta`, before the first target that differs and is not repaired yet. One
+//!   that ends with its process, or runs out of time, is gone on with from there.
 //! - When more than `reconcile.stop_percent` of what was compared differs, nothing is written, unless one target was asked
 //!   for by name.
 //! - A repair in MySQL is a chunk of scanned rows: it changes only rows that still differ and are not in the journal, counts

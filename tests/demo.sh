@@ -79,6 +79,14 @@ show "tallyd sync" "$tallyd" sync
 show "curl $api/v1/like/note/10086" curl -sS "$api/v1/like/note/10086"
 echo
 
+say "Somebody changes a count in MySQL: reconciliation finds it. All of one target is too much to repair unasked"
+show "UPDATE interaction_count SET count = 500 WHERE target_id = 10086 AND interaction_type = 1" \
+    sql tallyd -e 'UPDATE interaction_count SET count = 500 WHERE target_id = 10086 AND interaction_type = 1'
+show "tallyd reconcile" "$tallyd" reconcile || [ $? -eq 3 ]
+show "tallyd reconcile --target note:10086" "$tallyd" reconcile --target note:10086
+show "tallyd reconcile" "$tallyd" reconcile
+show "tallyd report" "$tallyd" report
+
 say "What it did"
 show "tallyd status" "$tallyd" status
 

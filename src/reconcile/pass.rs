@@ -46,7 +46,9 @@ pub async fn reconcile(context: &Context, request: Request, progress: &Progress,
         }
         Err(error) => tracing::debug!(%error, "the runs since the last pass could not be summed up"),
     }
-    log(&report);
+    if request.trigger != Trigger::Command {
+        log(&report);
+    }
     if !request.dry_run {
         let row = PassRow {
             run_id: report.run_id.clone(),
