@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{Exit, output, progress, serve, sync};
-use crate::reconcile::{Report, Request, Scope, Trigger, Verdict, reconcile};
+use crate::reconcile::{Report, Request, Scope, Trigger, Verdict, Worst, reconcile};
 use crate::sync::{Context, Progress};
 
 #[derive(Debug, clap::Args)]
@@ -85,9 +85,11 @@ fn exit(report: &Report) -> Exit {
 fn text(report: &Report) -> String {
     let Report { looked_at, of, differing, repaired, residual, .. } = report;
     let seconds = Duration::from_millis(report.duration_ms).as_secs_f64();
+    // A pass that did not end has not met all of them.
+    let least = if report.outcome == Verdict::Failed { "at least " } else { "" };
     let mut lines = vec![format!(
-        "{} in {seconds:.1} s: looked at {looked_at} of {of} targets ({}); {differing} differ, {repaired} repaired, \
-         {residual} left",
+        "{} in {seconds:.1} s: looked at {looked_at} of {least}{of} targets ({}); {differing} differ; of the drifts \
+         {repaired} repaired, {residual} left",
         report.outcome.as_str(),
         report.scope
     )];
@@ -103,18 +105,18 @@ fn text(report: &Report) -> String {
     for worst in &report.worst {
         let user = worst.user_id.as_ref().map(|user| format!(" user {user}")).unwrap_or_default();
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        lines.push(format!(
-            "{} {}:{}{user}: {} ({}), {} → {} in {}, {}",
-            worst.interaction,
-            worst.target_type,
-            worst.target_id,
-            worst.kind,
-            worst.cause,
-            value(&worst.before),
-            value(&worst.after),
-            worst.side,
-            worst.outcome
-        ));
+        let Worst { interaction, target_type, target_id, kind, cause, side, outcome, .. } = worst;
+        let values = match (&worst.before, worst.is_only_told) {
+            (Some(rows), true) => format!(", rows: {rows}, in {side}, left alone"),
+            (None, true) => format!(", in {side}, left alone"),
+            (before, false) => format!(", {} → {} in {side}, {outcome}", value(before), value(&worst.after)),
+        };
+        lines.push(format!("{interaction} {target_type}:{target_id}{user}: {kind} ({cause}){values}"));
+    }
+    let more = report.by_kind.values().sum::<u64>().saturating_sub(report.worst.len() as u64);
+    if more > 0 {
+        let kept = if report.dry_run { "" } else { ": see reconcile_drift" };
+        lines.push(format!("and {more} more{kept}"));
     }
     lines.extend(report.error.clone());
     lines.join("\n")

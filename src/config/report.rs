@@ -88,8 +88,12 @@ fn address(field: String, text: &str) -> Result<String, Problem> {
     let bare = text.rsplit_once('<').map_or(text, |(_, rest)| rest.strip_suffix('>').unwrap_or("")).trim();
     let parts = bare.split_once('@').filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
     let plain = !bare.contains(char::is_whitespace) && !text.contains(char::is_control);
-    if parts.is_some_and(|(_, domain)| !domain.contains('@')) && plain {
+    if parts.is_some_and(|(_, domain)| !domain.contains('@')) && plain && bare.is_ascii() {
         return Ok(text.to_owned());
+    }
+    if !bare.is_ascii() {
+        let what = "many servers do not take such an address; write the domain as it is registered (xn--…)";
+        return Err(Problem::new(field, format!("{text:?} has an address that is not ASCII, and {what}")));
     }
     Err(Problem::new(field, format!("{text:?} is no mail address; write NAME@DOMAIN or Some Name <NAME@DOMAIN>")))
 }

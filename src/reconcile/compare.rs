@@ -69,6 +69,7 @@ pub fn conclude(seen: &Seen, figures: &Figures, facts: Facts, found: &Difference
         before,
         after,
         row_ms,
+        kept_count: None,
     };
     if !facts.settled {
         let comparable = seen.complete && found.lost.is_empty();
@@ -86,7 +87,11 @@ pub fn conclude(seen: &Seen, figures: &Figures, facts: Facts, found: &Difference
     let after = recorded.map(|active| active + moved).or(seen.complete.then_some(found.active));
     let before = recorded.or(after.map(|after| after - moved));
     // MySQL agrees with itself: it never heard of these changes.
-    let unheard = !found.rows.is_empty() && figures.count.unwrap_or_default() == before.unwrap_or(i64::MIN);
+    let counted = figures.count.unwrap_or_default();
+    let held = seen.count.as_ref().and_then(|count| count.parse::<i64>().ok());
+    // A hash of single users has nothing to be counted; its count was moved by the change.
+    let before = before.or(held.map(|held| held - moved));
+    let unheard = !found.rows.is_empty() && Some(counted) == before;
     for &(user, active, row) in &found.rows {
         let kind = match row {
             _ if unheard => Kind::MarkLost,
@@ -95,10 +100,17 @@ pub fn conclude(seen: &Seen, figures: &Figures, facts: Facts, found: &Difference
         };
         let bit = |active: bool| u8::from(active).to_string();
         let row_ms = row.map_or(0, |(_, at_ms)| at_ms);
-        findings.push(finding(kind, Some(user), row.map(|(held, _)| bit(held)), Some(bit(active)), row_ms));
+        let kept_count = figures.count.filter(|_| !facts.by_target && !unheard);
+        let of_row = finding(kind, Some(user), row.map(|(held, _)| bit(held)), Some(bit(active)), row_ms);
+        findings.push(Finding { kept_count, ..of_row });
     }
 
-    let wrong = after.filter(|&after| !unheard && figures.count.unwrap_or_default() != after);
+    // Every active row is of a user whom the hash holds or lacks; or of none.
+    let strangers = if seen.complete && facts.by_target { after.map_or(0, |after| after - found.active) } else { 0 };
+    if strangers != 0 {
+        findings.push(finding(Kind::RowWithoutUser, None, Some(strangers.to_string()), None, 0));
+    }
+    let wrong = after.filter(|&after| strangers == 0 && !unheard && figures.count.unwrap_or_default() != after);
     findings.extend(wrong.map(|after| {
         let loaded = seen.present || seen.count.is_some();
         let kind = match figures.count {
@@ -129,7 +141,7 @@ fn redis_count(seen: &Seen, count: &str, right: i64) -> Finding {
     let negative = count.parse::<i64>().is_ok_and(|count| count < 0);
     let kind = if negative { Kind::RedisCountNegative } else { Kind::RedisCountOff };
     let (before, after) = (Some(count.to_owned()), Some(right.to_string()));
-    Finding { interaction: seen.interaction, user: None, kind, before, after, row_ms: 0 }
+    Finding { interaction: seen.interaction, user: None, kind, before, after, row_ms: 0, kept_count: None }
 }
 
 /// A counter has no states to count it from: the larger value stands.
@@ -141,7 +153,15 @@ pub fn compare_counter(seen: &Seen, figures: &Figures, settled: bool) -> Option<
         Ok(held) if held > row => {
             let kind = if figures.count.is_some() { Kind::CountRowOff } else { Kind::CountRowMissing };
             let (before, after) = (figures.count.map(|count| count.to_string()), Some(held.to_string()));
-            Some(Finding { interaction: seen.interaction, user: None, kind, before, after, row_ms: 0 })
+            Some(Finding {
+                interaction: seen.interaction,
+                user: None,
+                kind,
+                before,
+                after,
+                row_ms: 0,
+                kept_count: None,
+            })
         }
         Ok(held) if held == row => None,
         Ok(_) | Err(_) => Some(redis_count(seen, count, row)),

@@ -25,13 +25,17 @@ pub enum Kind {
     MarkLost,
     /// Record rows of a target that has no count row.
     OrphanRow,
+    /// A key, field or value in Redis that is not what the protocol makes it: told, never touched.
+    Unreadable,
+    /// Active rows whose users are no ids, so that Redis cannot hold them: told, never touched.
+    RowWithoutUser,
     /// Rows of a target type or an interaction that is not configured: reported, never touched.
     Unconfigured,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RedisCountOff,
         Self::RedisCountNegative,
         Self::CountRowOff,
@@ -42,6 +46,8 @@ impl Kind {
         Self::HashMissing,
         Self::MarkLost,
         Self::OrphanRow,
+        Self::Unreadable,
+        Self::RowWithoutUser,
         Self::Unconfigured,
     ];
 
@@ -59,6 +65,8 @@ impl Kind {
             Self::HashMissing => "hash_missing",
             Self::MarkLost => "mark_lost",
             Self::OrphanRow => "orphan_row",
+            Self::Unreadable => "unreadable",
+            Self::RowWithoutUser => "row_without_user",
             Self::Unconfigured => "unconfigured",
         }
     }
@@ -77,6 +85,8 @@ impl Kind {
             Self::HashMissing => "the hash was evicted or deleted",
             Self::MarkLost => "the mark was lost before a run took it",
             Self::OrphanRow => "record rows were written without a count row",
+            Self::Unreadable => "another program wrote what is no state or count",
+            Self::RowWithoutUser => "another program wrote rows of user 0 or below",
             Self::Unconfigured => "the code is not configured",
         }
     }
@@ -85,15 +95,26 @@ impl Kind {
     #[must_use]
     pub fn side(self) -> &'static str {
         match self {
-            Self::RedisCountOff | Self::RedisCountNegative | Self::StateMissing | Self::HashMissing => "redis",
+            Self::RedisCountOff
+            | Self::RedisCountNegative
+            | Self::StateMissing
+            | Self::HashMissing
+            | Self::Unreadable => "redis",
             Self::CountRowOff
             | Self::CountRowMissing
             | Self::RecordRowOff
             | Self::RecordRowMissing
             | Self::MarkLost
             | Self::OrphanRow
+            | Self::RowWithoutUser
             | Self::Unconfigured => "mysql",
         }
+    }
+
+    /// Whether it is told and never touched.
+    #[must_use]
+    pub fn is_only_told(self) -> bool {
+        matches!(self, Self::Unreadable | Self::RowWithoutUser | Self::Unconfigured)
     }
 }
 
@@ -112,9 +133,15 @@ pub struct Finding {
     pub after: Option<String>,
     /// The latest event time that the row may stand for, Unix ms; 0 without one.
     pub row_ms: i64,
+    /// The count row, where the rows of a target cannot be counted and it is right although a record row is not: it stays.
+    pub kept_count: Option<i64>,
 }
 
 impl Finding {
+    pub(super) fn unreadable(interaction: u16) -> Self {
+        Self { interaction, user: None, kind: Kind::Unreadable, before: None, after: None, row_ms: 0, kept_count: None }
+    }
+
     /// How far off it is: above zero when there is too much.
     #[must_use]
     pub fn distance(&self) -> i64 {
@@ -124,6 +151,14 @@ impl Finding {
             (None, Some(after)) => after.saturating_neg(),
             (Some(_) | None, None) => 0,
         }
+    }
+
+    /// Whether it is left alone. Where the rows of a target cannot be found, no hash is believed that a count row is too high: a
+    /// field that was lost would lower it.
+    #[must_use]
+    pub fn is_left(&self, by_target: bool) -> bool {
+        let lowers = self.user.is_none() && self.kind.side() == "mysql" && self.distance() > 0;
+        self.kind.is_only_told() || (!by_target && lowers)
     }
 
     /// Whether it concerns the same place as another.

@@ -29,6 +29,9 @@ impl Pass<'_> {
             if let Err(left) = self.enumerate(store, partition).await {
                 self.leave(Some(partition), &left);
             }
+            if self.is_over() {
+                return;
+            }
         }
         if let Err(left) = self.known_to_redis_alone(store).await {
             self.leave(None, &left);
@@ -51,7 +54,7 @@ impl Pass<'_> {
             for batch in targets.chunks(AT_ONCE) {
                 let suspects = self.suspects.len();
                 self.step(store, partition, batch, Step::Look).await?;
-                if self.out_of_time {
+                if self.is_over() {
                     return Ok(());
                 }
                 if self.suspects.len() > suspects {

@@ -44,7 +44,7 @@ impl Hand {
             }
             Ok(Verdict::Newer(found)) => {
                 held.release(false).await;
-                Err(Left::Lost(format!("Redis holds the checkpoint {found}, which is newer than MySQL's")))
+                Err(Left::Older { found: found.clone(), token: lease.token })
             }
             Err(error) => {
                 held.release(true).await;
@@ -62,7 +62,15 @@ impl Hand {
     ) -> Result<Self, Left> {
         let kept = dry::checkpoints(context).await?.get(&partition).copied().unwrap_or_default();
         if let Some(report) = dry::lost(store, partition, kept).await {
-            return Err(Left::Lost(report.error.unwrap_or_default()));
+            let words = report.error.unwrap_or_default();
+            return Err(Left::Lost(words.split("; a run would").next().unwrap_or_default().to_owned()));
+        }
+        let mut session = context.sink.session();
+        let token = session.lease_token(partition).await?;
+        session.close().await;
+        let found = store.backlog(partition).await?.checkpoint.unwrap_or_default();
+        if found.parse::<Checkpoint>().is_ok_and(|held| held.token > token) {
+            return Err(Left::Older { found, token });
         }
         let lease = Lease { partition, token: 0, checkpoint: Checkpoint::default() };
         Ok(Self::new(context, store.dry(partition), lease, "", None, stop))

@@ -49,7 +49,9 @@ pub(super) async fn look_large(hand: &mut Hand, place: Place<'_>, mend: bool) ->
     let mut cursor = 0;
     loop {
         hand.go_on()?;
-        let Some(page) = hand.holder.state_page(target, interaction, cursor, recount).await? else { return Ok(vec![]) };
+        let Some(page) = hand.holder.state_page(target, interaction, cursor, recount).await? else {
+            return Ok(vec![Finding::unreadable(interaction)]);
+        };
         cursor = page.cursor;
         met.settled &= page.settled;
         let active_now = page.states.iter().filter(|(_, active)| *active).map(|(user, _)| *user);

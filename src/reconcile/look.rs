@@ -128,7 +128,7 @@ fn wanted<'t>(
     salt: &'t Salt,
 ) -> impl Iterator<Item = WantedRows> + 't {
     let stateful = |seen: &&Seen| vocabulary.interaction_code(seen.interaction).is_some_and(Interaction::has_states);
-    target.seen.iter().flatten().filter(stateful).filter_map(|seen| {
+    target.seen.as_deref().unwrap_or_default().iter().filter(stateful).filter_map(|seen| {
         let states = seen.states.as_ref().filter(|_| seen.present)?;
         let active = states.iter().filter(|(_, active)| *active).map(|(user, _)| *user);
         Some(WantedRows {
@@ -170,9 +170,13 @@ fn hold_against<'h>(
             looked.unconfigured.push((interaction, figures.rows.map_or(1, |(all, _)| all)));
         }
     }
-    let Some(seen) = &inspected.seen else {
-        looked.skipped = Some(Why::Unreadable);
-        return (looked, large);
+    let seen = match &inspected.seen {
+        Ok(seen) => seen,
+        Err(interaction) => {
+            looked.skipped = Some(Why::Unreadable);
+            looked.findings.push(Finding::unreadable(*interaction));
+            return (looked, large);
+        }
     };
     if held.journaled.contains(&target) {
         looked.skipped = Some(Why::Journaled);

@@ -60,7 +60,11 @@ pub(super) async fn mend(
     for (found, left) in found.into_iter().zip(left) {
         for finding in found.findings {
             let still = left.findings.iter().any(|other| other.is_at(&finding));
-            let outcome = if still { Outcome::Failed } else { Outcome::Repaired };
+            let outcome = match still {
+                _ if finding.is_left(found.by_target) => Outcome::Refused,
+                true => Outcome::Failed,
+                false => Outcome::Repaired,
+            };
             mended.push((found.target, finding, outcome));
         }
     }
@@ -78,7 +82,7 @@ async fn mend_mysql(hand: &mut Hand, vocabulary: &Vocabulary, looked: &[Looked])
     let mut records = Vec::new();
     let mut counts: BTreeMap<(Id, u16), CountRow> = BTreeMap::new();
     for Looked { target, at_ms, findings, by_target, .. } in looked {
-        for finding in findings.iter().filter(|f| f.kind.side() == "mysql") {
+        for finding in findings.iter().filter(|f| f.kind.side() == "mysql" && !f.is_left(*by_target)) {
             let (target, interaction) = (*target, finding.interaction);
             let at_ms = finding.row_ms.max(*at_ms);
             let after = finding.after.as_deref().and_then(|after| after.parse().ok()).unwrap_or_default();
@@ -90,6 +94,7 @@ async fn mend_mysql(hand: &mut Hand, vocabulary: &Vocabulary, looked: &[Looked])
                 _ if counter => CountValue::AtLeast(after),
                 // Where the rows of a target cannot be counted, the states of a complete hash say how many.
                 None if !by_target => CountValue::Known(after),
+                Some(_) if let Some(count) = finding.kept_count => CountValue::Known(count),
                 _ => CountValue::Recompute,
             };
             let row = CountRow { target, interaction, value, at_ms, settled: true };

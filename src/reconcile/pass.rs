@@ -108,6 +108,8 @@ pub(super) struct Pass<'c> {
     pub(super) begun: Instant,
     pub(super) deadline: Instant,
     pub(super) out_of_time: bool,
+    /// A server is away.
+    pub(super) away: bool,
     /// When the work began of which this pass is a part, Unix ms.
     pub(super) started_ms: i64,
     /// The pass that this one goes on with.
@@ -145,6 +147,7 @@ impl<'c> Pass<'c> {
             begun: now,
             deadline: now + if request.trigger == Trigger::Sample { SAMPLE_BUDGET } else { BUDGET },
             out_of_time: false,
+            away: false,
             started_ms: Utc::now().timestamp_millis(),
             continues: None,
             place: Place::default(),

@@ -144,6 +144,9 @@ pub struct Worst {
     pub after: Option<String>,
     /// `repaired`, `failed`, `refused` or `dry`.
     pub outcome: &'static str,
+    /// Whether it is told and never touched.
+    #[serde(skip)]
+    pub is_only_told: bool,
     /// How far off it was.
     #[serde(skip)]
     pub distance: u64,

@@ -127,6 +127,8 @@ impl Pass<'_> {
             self.keep(self.open.unwrap_or(self.place)).await;
         } else if self.out_of_time {
             self.keep(self.place).await;
+        } else if self.away {
+            tracing::debug!(run_id = self.run_id, "a server is away: the place that was kept last stands");
         } else if let Err(error) = self.session.forget_meta(NAME).await {
             tracing::warn!(run_id = self.run_id, %error, "the place of the pass could not be forgotten");
         }

@@ -37,6 +37,9 @@ impl Pass<'_> {
                     break;
                 }
             }
+            if self.away {
+                return;
+            }
         }
     }
 
@@ -90,7 +93,7 @@ impl Pass<'_> {
     /// Whether no more is to be looked at; what was found is still seen to.
     pub(super) fn is_over(&mut self) -> bool {
         self.out_of_time |= Instant::now() > self.deadline;
-        self.out_of_time
+        self.out_of_time || self.away
     }
 
     /// Looks a second time at what differed. Answers what still does.
@@ -109,6 +112,9 @@ impl Pass<'_> {
                         break;
                     }
                 }
+            }
+            if self.away {
+                break;
             }
         }
         differing
@@ -155,6 +161,7 @@ impl Pass<'_> {
 
     pub(super) fn leave(&mut self, partition: Option<Partition>, left: &Left) {
         let words = left.to_string();
+        self.away |= left.is_away();
         tracing::warn!(partition = partition.map(|p| p.to_string()), "not reconciled: {words}");
         self.trouble.push((partition, matches!(left, Left::Busy(_)), words));
     }
@@ -163,7 +170,7 @@ impl Pass<'_> {
     pub(super) async fn tell_unconfigured(&mut self) {
         for ((target_type, interaction), (target, rows)) in std::mem::take(&mut self.tally.unconfigured) {
             let (before, kind) = (Some(rows.to_string()), Kind::Unconfigured);
-            let finding = Finding { interaction, user: None, kind, before, after: None, row_ms: 0 };
+            let finding = Finding { interaction, user: None, kind, before, after: None, row_ms: 0, kept_count: None };
             self.found(Partition { target_type, shard: 0 }, vec![(target, finding, Outcome::Refused)]).await;
         }
     }

@@ -75,7 +75,8 @@ impl Tally {
             self.residual += u64::from(outcome != Outcome::Repaired);
         }
         let name = self.interactions.get(&finding.interaction).map(|figures| figures.interaction.clone());
-        if let Some(figures) = self.interactions.get_mut(&finding.interaction) {
+        let of = self.interactions.get_mut(&finding.interaction).filter(|_| finding.kind != Kind::Unconfigured);
+        if let Some(figures) = of {
             figures.differing += 1;
             if finding.user.is_none() {
                 figures.sum_abs_drift = figures.sum_abs_drift.saturating_add(distance);
@@ -96,6 +97,7 @@ impl Tally {
             before: finding.before.clone(),
             after: finding.after.clone(),
             outcome: outcome.as_str(),
+            is_only_told: finding.kind.is_only_told(),
             distance,
         });
         if self.worst.len() > 4 * WORST {

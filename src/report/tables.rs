@@ -134,12 +134,19 @@ pub(super) fn worst(figures: &Figures, vocabulary: &Vocabulary) -> Option<Sectio
         let why: Vec<_> = [&drift.kind, &drift.cause].into_iter().flatten().map(|word| plain(word)).collect();
         let side = drift.side.as_deref().map(|side| format!(" ({side})")).unwrap_or_default();
         let (before, after) = (drift.before.as_deref().unwrap_or("none"), drift.after.as_deref().unwrap_or(UNKNOWN));
+        let only_told = ["unconfigured", "unreadable", "row_without_user"];
+        let values = match drift.kind.as_deref() {
+            Some(kind) if only_told.contains(&kind) => {
+                drift.before.as_deref().map_or_else(String::new, |n| format!("{n} rows"))
+            }
+            _ => format!("{before}\u{a0}→\u{a0}{after}"),
+        };
         vec![
             Cell {
                 text: line(&format!("{target_type}:{target} {interaction}{user}")),
                 below: Some(line(&format!("{}{side}", why.join(": ")))),
             },
-            cell(line(&format!("{before}\u{a0}→\u{a0}{after}"))),
+            cell(line(&values)),
             cell(line(drift.outcome.as_deref().unwrap_or(UNKNOWN))),
         ]
     });

@@ -50,6 +50,7 @@ fn the_subject_has_verdict_and_figures() {
     for (json, subject) in [
         (r#"{"outcome": "clean", "looked_at": 12345}"#, "[tallyd] clean: 12,345 targets"),
         (r#"{"outcome": "clean", "looked_at": 1}"#, "[tallyd] clean: 1 target"),
+        (r#"{"outcome": "clean", "looked_at": 54, "of": 3000}"#, "[tallyd] clean: 54 of 3,000 targets"),
         (r#"{"outcome": "repaired", "looked_at": 9000, "differing": 12}"#, "[tallyd] REPAIRED 12 of 9,000 targets"),
         (r#"{"outcome": "drift", "looked_at": 9, "differing": 2}"#, "[tallyd] DRIFT LEFT: 2 of 9 targets differed"),
         (
@@ -60,7 +61,7 @@ fn the_subject_has_verdict_and_figures() {
             r#"{"outcome": "stopped", "looked_at": 9000, "differing": 900}"#,
             "[tallyd] STOPPED: 900 of 9,000 targets differ, nothing repaired",
         ),
-        (r#"{"outcome": "failed", "looked_at": 10, "of": 20}"#, "[tallyd] FAILED after 10 of 20 targets"),
+        (r#"{"outcome": "failed", "looked_at": 10, "of": 20}"#, "[tallyd] FAILED after 10 of at least 20 targets"),
         (r#"{"outcome": "clean\r\nBcc: a@b.cd", "error": "x\r\nBcc: a@b.cd"}"#, "[tallyd] NO VERDICT"),
     ] {
         assert_eq!(view(json).subject, subject);

@@ -98,17 +98,21 @@ pub(super) fn line(text: &str) -> String {
 }
 
 fn verdict(figures: &Figures) -> (Tone, &'static str, String, String) {
+    let known = |figure: Option<u64>| words::number(figure.unwrap_or_default());
     let looked_at = words::counted(figures.looked_at.unwrap_or_default(), "target", "targets");
     let differing = words::known(figures.differing);
     let differ = format!("{differing} of {looked_at}");
+    let covered = match figures.of.filter(|of| Some(*of) != figures.looked_at) {
+        Some(of) => format!("{} of {}", known(figures.looked_at), words::counted(of, "target", "targets")),
+        None => looked_at.clone(),
+    };
     let because = figures.error.as_deref().map(|error| format!(" {}", line(error))).unwrap_or_default();
-    let known = |figure: Option<u64>| words::number(figure.unwrap_or_default());
     match figures.outcome {
         Verdict::Clean => (
             Tone::Good,
             "Clean",
-            format!("clean: {looked_at}"),
-            format!("{looked_at} looked at: Redis and MySQL agree.{because}"),
+            format!("clean: {covered}"),
+            format!("{covered} looked at: in these Redis and MySQL agree.{because}"),
         ),
         Verdict::Repaired => (
             Tone::Mended,
@@ -144,13 +148,10 @@ fn verdict(figures: &Figures) -> (Tone, &'static str, String, String) {
             Tone::Bad,
             "Stopped",
             format!("STOPPED: {differ} differ, nothing repaired"),
-            format!(
-                "{differ} differ, which is more than reconcile.stop_percent allows: nothing was written. So much drift \
-                 has one cause: find it first.{because}"
-            ),
+            format!("So much drift has one cause: find it first.{because}"),
         ),
         Verdict::Failed => {
-            let of = figures.of.map(|of| format!(" of {}", words::number(of))).unwrap_or_default();
+            let of = figures.of.map(|of| format!(" of at least {}", words::number(of))).unwrap_or_default();
             let after = format!("{}{of} targets", words::number(figures.looked_at.unwrap_or_default()));
             let sentence = format!("The pass ended after {after}.{because}");
             (Tone::Bad, "Failed", format!("FAILED after {after}"), sentence)

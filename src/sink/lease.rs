@@ -39,6 +39,21 @@ impl Session {
         self.with(move |conn| Box::pin(async move { conn.take_lease(partition, &owner).await })).await
     }
 
+    /// The greatest token given out so far; 0 before the first.
+    pub async fn lease_token(&mut self, partition: Partition) -> Result<u64, SinkError> {
+        let text =
+            "/* tallyd lease.token */ SELECT lease_token FROM sync_partition WHERE target_type = ? AND shard = ?";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let select = sqlx::query(text).bind(partition.target_type).bind(partition.shard);
+                let row = conn.mysql.fetch_optional(select).await;
+                let token = row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(conn.failed())?;
+                Ok(token.unwrap_or_default())
+            })
+        })
+        .await
+    }
+
     /// Makes a lease hold for another while. [`SinkError::LeaseLost`] when it is somebody else's by now.
     pub async fn renew_lease(&mut self, lease: Lease) -> Result<(), SinkError> {
         let text = "/* tallyd lease.renew */ UPDATE sync_partition \

@@ -32,8 +32,8 @@ pub struct Inspected {
     pub target: Id,
     /// Whether nothing of it is marked: neither dirty nor in flight.
     pub settled: bool,
-    /// Every configured interaction; `None` where a key is not what the protocol makes it.
-    pub seen: Option<Vec<Seen>>,
+    /// Every configured interaction; the code of one of which a key is not what the protocol makes it, if there is one.
+    pub seen: Result<Vec<Seen>, u16>,
 }
 
 /// What is set right in Redis.
@@ -75,10 +75,11 @@ impl Holder {
         for &target in targets {
             let mut settled = true;
             for _ in 0..3 {
-                settled &= !take::<bool>(answers.next()).unwrap_or(true);
+                let marked: RedisResult<bool> = take(answers.next());
+                settled &= !marked.map_err(self.store.failed("SISMEMBER of the dirty sets"))?;
             }
             let counts = take::<Vec<Option<String>>>(answers.next());
-            let mut readable = counts.is_ok();
+            let mut unreadable = vocabulary.interactions.first().filter(|_| counts.is_err()).map(|i| i.code);
             let mut counts = counts.unwrap_or_default().into_iter();
             let mut seen = Vec::with_capacity(vocabulary.interactions.len());
             for interaction in &vocabulary.interactions {
@@ -98,14 +99,16 @@ impl Holder {
                             item.present = !fields.is_empty() || cursor != 0;
                             item.complete = Kept::of(kept.as_deref()) == Kept::Full;
                             item.states = if cursor == 0 { states(&fields) } else { None };
-                            readable &= cursor != 0 || item.states.is_some();
+                            if cursor == 0 && item.states.is_none() {
+                                unreadable = Some(interaction.code);
+                            }
                         }
-                        Err(_) => readable = false,
+                        Err(_) => unreadable = Some(interaction.code),
                     }
                 }
                 seen.push(item);
             }
-            inspected.push(Inspected { target, settled, seen: readable.then_some(seen) });
+            inspected.push(Inspected { target, settled, seen: unreadable.map_or(Ok(seen), Err) });
         }
         Ok((seconds * 1000 + micros / 1000, inspected))
     }

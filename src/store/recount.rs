@@ -69,7 +69,8 @@ impl Holder {
         let (cursor, fields) = page.map_err(self.store.failed("HSCAN of the states"))?;
         let mut settled = true;
         for _ in 0..3 {
-            settled &= !take::<bool>(answers.next()).unwrap_or(true);
+            let marked: RedisResult<bool> = take(answers.next());
+            settled &= !marked.map_err(self.store.failed("SISMEMBER of the dirty sets"))?;
         }
         let Some(states) = states(&fields) else { return Ok(None) };
         let mut then_active = Vec::new();

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 const STEP: u64 = 10;
 /// The first bound, ms.
 const FIRST: u64 = 100;
+/// What waited for longer than this, about thirty years, has an event time that is none.
+const LAST: u64 = 1_000_000_000_000;
 
 /// A sketch of waits, in milliseconds: how many were at most so long.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,7 +54,7 @@ impl Lag {
 
 fn bound(waited: u64) -> u64 {
     let mut bound = FIRST;
-    while bound < waited {
+    while bound < waited.min(LAST) {
         bound += bound * STEP / 100;
     }
     bound

@@ -8,6 +8,7 @@ mod health;
 mod kinds;
 mod large;
 mod load;
+mod odd;
 mod resumed;
 mod serving;
 mod skipped;
