@@ -8,7 +8,7 @@ use super::hand::Hand;
 use super::large::{Place, look_large};
 use crate::model::{Digest, Id, Interaction, RecordRow, Salt, Vocabulary};
 use crate::sink::{Figures, Held, WantedRows};
-use crate::store::{Inspected, Marks, Seen};
+use crate::store::{Holder, Inspected, Marks, Seen, StoreError};
 use crate::sync::RunError;
 
 /// Targets in one look.
@@ -88,38 +88,79 @@ pub(super) async fn look(
     let salt = Salt::random();
     let mut looked = Vec::with_capacity(targets.len());
     let mut batches = targets.chunks(BATCH);
-    let mut next = batches.next();
-    let mut inspected = match next {
-        Some(batch) => Some(hand.holder.inspect(batch).await?),
+    let mut current = match batches.next() {
+        Some(targets) => Some(Batch::read(&mut hand.holder, vocabulary, targets, salt).await?),
         None => None,
     };
-    while let (Some(batch), Some((at_ms, of_batch))) = (next, inspected.take()) {
+    let mut before: Option<(Batch<'_>, Held)> = None;
+    while let Some(mut batch) = current.take() {
         hand.go_on()?;
-        next = batches.next();
-        // While MySQL answers, Redis is asked for what comes next.
-        let wanted = of_batch.iter().flat_map(|target| wanted(vocabulary, target, &salt)).collect();
-        let held = hand.session.held(target_type, batch.to_vec(), wanted, salt);
-        let ahead = async {
-            match next {
-                Some(batch) => Some(hand.holder.inspect(batch).await),
+        let next = batches.next();
+        let held = hand.session.held(target_type, batch.targets.to_vec(), std::mem::take(&mut batch.wanted), salt);
+        // While MySQL answers, Redis is asked for what comes next, and what came before is compared.
+        let meanwhile = async {
+            let ahead = match next {
+                Some(targets) => Some(Batch::read(&mut hand.holder, vocabulary, targets, salt).await),
                 None => None,
-            }
+            };
+            (ahead, before.as_ref().map(|(batch, held)| batch.hold_against(vocabulary, held, salt)))
         };
-        let (held, ahead) = tokio::join!(held, ahead);
-        inspected = ahead.transpose()?;
-        let held = held?;
-        for of_target in &of_batch {
-            let (mut one, large) = hold_against(vocabulary, at_ms, of_target, &held, salt);
-            for place in large {
-                one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
-            }
-            looked.push(one);
-        }
+        let (held, (ahead, compared)) = tokio::join!(held, meanwhile);
+        finish(hand, compared.unwrap_or_default(), purpose, &mut looked).await?;
+        current = ahead.transpose()?;
+        before = Some((batch, held?));
+    }
+    if let Some((batch, held)) = &before {
+        finish(hand, batch.hold_against(vocabulary, held, salt), purpose, &mut looked).await?;
     }
     if purpose != Purpose::Suspect {
         drop_marked(hand, &mut looked).await?;
     }
     Ok(looked)
+}
+
+/// What was compared, with the hashes that are gone through page by page yet.
+type Compared<'h> = Vec<(Looked, Vec<Place<'h>>)>;
+
+async fn finish(
+    hand: &mut Hand,
+    compared: Compared<'_>,
+    purpose: Purpose,
+    looked: &mut Vec<Looked>,
+) -> Result<(), RunError> {
+    for (mut one, large) in compared {
+        for place in large {
+            one.findings.extend(look_large(hand, place, purpose == Purpose::Mend).await?);
+        }
+        looked.push(one);
+    }
+    Ok(())
+}
+
+/// Some targets as Redis holds them, and the rows that are to be read for them.
+struct Batch<'t> {
+    targets: &'t [Id],
+    at_ms: i64,
+    inspected: Vec<Inspected>,
+    wanted: Vec<WantedRows>,
+}
+
+impl<'t> Batch<'t> {
+    async fn read(
+        holder: &mut Holder,
+        vocabulary: &Vocabulary,
+        targets: &'t [Id],
+        salt: Salt,
+    ) -> Result<Self, StoreError> {
+        let (at_ms, inspected) = holder.inspect(targets).await?;
+        let wanted = inspected.iter().flat_map(|target| wanted(vocabulary, target, &salt)).collect();
+        Ok(Self { targets, at_ms, inspected, wanted })
+    }
+
+    fn hold_against<'h>(&'h self, vocabulary: &Vocabulary, held: &'h Held, salt: Salt) -> Compared<'h> {
+        let compare = |target| hold_against(vocabulary, self.at_ms, target, held, salt);
+        self.inspected.iter().map(compare).collect()
+    }
 }
 
 fn wanted<'t>(

@@ -136,7 +136,7 @@ impl Conn {
         }
         let select = format!(
             "/* tallyd reconcile */ SELECT CAST(target_id AS SIGNED), CAST(interaction_type AS SIGNED), \
-             CAST(COUNT(*) AS SIGNED), CAST(SUM(status = 1) AS SIGNED), BIT_XOR((status = 1) * {}) \
+             CAST(COUNT(*) AS SIGNED), CAST(COUNT(NULLIF(status = 1, 0)) AS SIGNED), BIT_XOR((status = 1) * {}) \
              FROM interaction_record WHERE target_type = {target_type} AND target_id IN ({}) \
              GROUP BY target_id, interaction_type",
             salt.sql("user_id"),
