@@ -264,11 +264,9 @@ async fn a_write_that_waits_for_its_row_for_too_long_is_not_made() {
     let db = rig.db.clone();
     let holder = tokio::spawn(async move {
         let turn = "UPDATE interaction_record SET status = 0, update_time = '2026-01-02'";
-        db.sql_exec(&format!("START TRANSACTION; {turn}; DO SLEEP(1); COMMIT")).await
+        db.sql_exec(&format!("START TRANSACTION; {turn}; DO GET_LOCK(DATABASE(), 9); DO SLEEP(1); COMMIT")).await
     });
-    let held = async || {
-        number(&rig, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 0").await > 0
-    };
+    let held = async || number(&rig, "SELECT IS_USED_LOCK(DATABASE()) IS NOT NULL").await > 0;
     eventually(SOON, held, "the row is locked").await;
     let id = |n: i64| n.try_into().unwrap();
     let row = RecordRow { target: id(7), interaction: 1, user: id(1), active: true, at_ms: 0 };

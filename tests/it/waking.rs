@@ -63,7 +63,7 @@ async fn a_run_that_failed_is_tried_again() {
 async fn a_loss_is_looked_for_as_soon_as_redis_is_back_or_a_checkpoint_is_gone() {
     let Some(mut redis) = PrivateRedis::start(&[]).await else { return };
     let db = create_database().await;
-    let rig = Rig::on(&redis, &db, "");
+    let rig = Rig::on(&redis, &db, "sync.cron = \"0 0 1 1 *\"");
     rig.migrate().await;
     liked(&rig).await;
     let served = rig.serve(&["--no-api"]).await;

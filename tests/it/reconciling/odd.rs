@@ -1,11 +1,13 @@
 //! What cannot be compared is named, and left as it is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redis::AsyncCommands;
 
 use super::{ALL, drifts, kinds, pass, synced};
 use crate::likes::{dump, records};
+use crate::support::Proxy;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_rows_that_are_not_tallyds_are_named_and_left_alone() {
@@ -105,4 +107,18 @@ async fn in_the_older_layout_no_hash_lowers_a_count_row() {
     );
     let counts = rig.sql("SELECT target_id, count FROM interaction_count WHERE count <> 8").await;
     assert!(counts.is_empty(), "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mysql_that_stops_answering_is_not_asked_for_each_partition() {
+    let rig = synced("").await;
+    let proxy = Proxy::start(&rig.db.url, "/* tallyd reconcile */ START TRANSACTION").await;
+    let url = proxy.in_front_of(&rig.db.url);
+    let begun = std::time::Instant::now();
+    let env = [("TALLYD__MYSQL__URL", url.as_str()), ("TALLYD__MYSQL__TIMEOUT_MS", "1000")];
+    let report = rig.tallyd_with(&["reconcile", "--json"], &env).await.expect_code(1).json();
+    assert!(proxy.is_frozen(), "{report}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let error = report["error"].as_str().unwrap();
+    assert_eq!(error.matches("no answer within 1000 ms").count(), 1, "{error}");
 }
