@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS reconcile_drift (
   side             VARCHAR(8) CHARACTER SET ascii NOT NULL COMMENT 'redis or mysql: where it was or would be repaired',
   before_value     VARCHAR(32) CHARACTER SET ascii NULL COMMENT 'NULL: was not there',
   after_value      VARCHAR(32) CHARACTER SET ascii NULL COMMENT 'NULL: was to go, or is not known',
-  outcome          VARCHAR(16) CHARACTER SET ascii NOT NULL COMMENT 'repaired, failed, refused, dry',
+  outcome          VARCHAR(16) CHARACTER SET ascii NOT NULL COMMENT 'repaired, failed, refused, left',
   found_at         DATETIME(3)       NOT NULL COMMENT 'UTC',
   KEY by_run (run_id, id),
   KEY by_time (found_at)

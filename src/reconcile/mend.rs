@@ -21,8 +21,10 @@ pub(super) enum Outcome {
     Repaired,
     /// Read back, and still off.
     Failed,
-    /// Not touched.
+    /// Not touched, for too much differs.
     Refused,
+    /// Told and never touched: nothing says what would be right.
+    Left,
     /// A dry run found it.
     Dry,
 }
@@ -33,6 +35,7 @@ impl Outcome {
             Self::Repaired => "repaired",
             Self::Failed => "failed",
             Self::Refused => "refused",
+            Self::Left => "left",
             Self::Dry => "dry",
         }
     }
@@ -61,7 +64,7 @@ pub(super) async fn mend(
         for finding in found.findings {
             let still = left.findings.iter().any(|other| other.is_at(&finding));
             let outcome = match still {
-                _ if finding.is_left(found.by_target) => Outcome::Refused,
+                _ if finding.is_left(found.by_target) => Outcome::Left,
                 true => Outcome::Failed,
                 false => Outcome::Repaired,
             };

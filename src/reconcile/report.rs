@@ -142,7 +142,7 @@ pub struct Worst {
     pub before: Option<String>,
     /// What is right.
     pub after: Option<String>,
-    /// `repaired`, `failed`, `refused` or `dry`.
+    /// `repaired`, `failed`, `refused`, `left` or `dry`.
     pub outcome: &'static str,
     /// Whether it is told and never touched.
     #[serde(skip)]

@@ -12,11 +12,12 @@ pub fn undo_sql(rows: &[DriftRow]) -> String {
     statements(repaired, |row| (&row.after, &row.before))
 }
 
-/// Statements that would repair in MySQL what was found and not repaired.
+/// Statements that would repair in MySQL what was found and not repaired, but for what is left because nothing says what would
+/// be right.
 #[must_use]
 pub fn fix_sql(rows: &[DriftRow]) -> String {
-    let left = |row: &&DriftRow| row.side == "mysql" && row.outcome != "repaired" && row.kind != "unconfigured";
-    statements(rows.iter().filter(left), |row| (&row.before, &row.after))
+    let wanted = |row: &&DriftRow| row.side == "mysql" && !["repaired", "left"].contains(&row.outcome.as_str());
+    statements(rows.iter().filter(wanted), |row| (&row.before, &row.after))
 }
 
 /// What a statement changes: from what, to what.
@@ -143,6 +144,11 @@ mod tests {
         let rows = [row("record_row_missing", Some(42), None, Some("1; DROP TABLE x"), "stopped")];
         assert!(fix_sql(&rows).contains("VALUES (1, 10086, 1, 42, 0,"), "{}", fix_sql(&rows));
         assert_eq!(undo_sql(&rows), "");
-        assert_eq!(fix_sql(&[row("unconfigured", None, Some("3"), None, "refused")]), "");
+        let left = [
+            row("unconfigured", None, Some("3"), None, "left"),
+            row("row_without_user", None, Some("2"), None, "left"),
+            row("count_row_off", None, Some("8"), Some("7"), "left"),
+        ];
+        assert_eq!(fix_sql(&left), "", "a count row of that very number would be deleted, or lowered without proof");
     }
 }

@@ -58,7 +58,11 @@ impl Pass<'_> {
             }
             Step::Tell(outcome) => {
                 for looked in self.look(store, partition, batch, Purpose::Confirm).await? {
-                    let of = |finding| (looked.target, finding, outcome);
+                    let left = |finding: &Finding| finding.is_left(looked.by_target) && outcome == Outcome::Refused;
+                    let of = |finding| {
+                        let outcome = if left(&finding) { Outcome::Left } else { outcome };
+                        (looked.target, finding, outcome)
+                    };
                     self.found(partition, looked.findings.into_iter().map(of).collect()).await;
                 }
                 return Ok(());
@@ -171,7 +175,7 @@ impl Pass<'_> {
         for ((target_type, interaction), (target, rows)) in std::mem::take(&mut self.tally.unconfigured) {
             let (before, kind) = (Some(rows.to_string()), Kind::Unconfigured);
             let finding = Finding { interaction, user: None, kind, before, after: None, row_ms: 0, kept_count: None };
-            self.found(Partition { target_type, shard: 0 }, vec![(target, finding, Outcome::Refused)]).await;
+            self.found(Partition { target_type, shard: 0 }, vec![(target, finding, Outcome::Left)]).await;
         }
     }
 

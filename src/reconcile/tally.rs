@@ -69,7 +69,7 @@ impl Tally {
             match outcome {
                 Outcome::Repaired => self.repaired += 1,
                 Outcome::Failed => self.failed += 1,
-                Outcome::Refused => self.refused += 1,
+                Outcome::Refused | Outcome::Left => self.refused += 1,
                 Outcome::Dry => {}
             }
             self.residual += u64::from(outcome != Outcome::Repaired);

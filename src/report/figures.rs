@@ -164,7 +164,7 @@ pub struct Drift {
     /// What is right; absent when it was to go, or is not known.
     #[serde(deserialize_with = "scalar")]
     pub after: Option<String>,
-    /// `repaired`, `failed`, `refused` or `dry`.
+    /// `repaired`, `failed`, `refused`, `left` or `dry`.
     #[serde(deserialize_with = "scalar")]
     pub outcome: Option<String>,
 }

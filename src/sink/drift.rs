@@ -50,7 +50,7 @@ pub struct DriftRow {
     pub before: Option<String>,
     /// What is right; `None` where it was to go, or is not known.
     pub after: Option<String>,
-    /// `repaired`, `failed`, `refused` or `dry`.
+    /// `repaired`, `failed`, `refused`, `left` or `dry`.
     pub outcome: String,
     /// When it was found.
     pub found_at: DateTime<Utc>,

@@ -28,7 +28,7 @@ async fn keys_and_rows_that_are_not_tallyds_are_named_and_left_alone() {
             let mut found: Vec<_> = drifts(&rig, &report).await.into_iter().map(|d| (d.1, d.0, d.3, d.5)).collect();
             found.sort();
             let row = |note, kind: &str, rows: Option<&str>| {
-                (note, kind.to_owned(), rows.map(str::to_owned), "refused".to_owned())
+                (note, kind.to_owned(), rows.map(str::to_owned), "left".to_owned())
             };
             let unreadable = (1..=4).map(|note| row(note, "unreadable", None));
             let all: Vec<_> = unreadable.chain([row(5, "row_without_user", Some("2"))]).collect();
@@ -98,7 +98,7 @@ async fn in_the_older_layout_no_hash_lowers_a_count_row() {
     assert_eq!(
         found,
         [
-            row(3, "count_row_off", "8", "7", "refused"),
+            row(3, "count_row_off", "8", "7", "left"),
             row(3, "redis_count_off", "8", "7", "repaired"),
             row(4, "count_row_off", "6", "8", "repaired"),
             row(6, "record_row_off", "0", "1", "repaired"),
