@@ -61,9 +61,8 @@ impl Hand {
         stop: &CancellationToken,
     ) -> Result<Self, Left> {
         let kept = dry::checkpoints(context).await?.get(&partition).copied().unwrap_or_default();
-        if let Some(report) = dry::lost(store, partition, kept).await {
-            let words = report.error.unwrap_or_default();
-            return Err(Left::Lost(words.split("; a run would").next().unwrap_or_default().to_owned()));
+        if let Some(loss) = dry::loss(store, partition, kept).await? {
+            return Err(Left::Lost(partition::lost(&loss, kept)));
         }
         let mut session = context.sink.session();
         let token = session.lease_token(partition).await?;

@@ -16,7 +16,7 @@ use super::scan::{COUNTED, TARGETS, items_of};
 use super::work::{Rules, read_slab};
 use crate::model::{Change, Checkpoint, Chunk, Id, Partition};
 use crate::sink::{Lease, Writer};
-use crate::store::{Corrected, Following, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store};
+use crate::store::{Corrected, Following, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store, StoreError};
 
 /// Looks at every partition. It remembers the targets it has met and scanned, and needs memory for them.
 pub(super) async fn partitions(context: &Context, store: &Store, extent: Extent) -> Vec<PartitionReport> {
@@ -61,21 +61,27 @@ pub(crate) async fn checkpoints(context: &Context) -> Result<HashMap<Partition, 
     Ok(rows.into_iter().filter_map(|row| Some((row.partition, row.checkpoint.parse().ok()?))).collect())
 }
 
-/// What a run would have to restore first, by the look of it.
-pub(crate) async fn lost(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
-    let backlog = match store.backlog(partition).await {
-        Ok(backlog) => backlog,
-        Err(error) => return Some(PartitionReport::untouched(partition, Outcome::Failed, error.to_string())),
-    };
+/// What Redis has lost, by the look of it.
+pub(crate) async fn loss(store: &Store, partition: Partition, mysql: Checkpoint) -> Result<Option<Loss>, StoreError> {
+    let backlog = store.backlog(partition).await?;
     let found = backlog.checkpoint.unwrap_or_default();
     let held: Checkpoint = found.parse().unwrap_or_default();
     let kind = match (backlog.restoring, held < mysql) {
         (true, _) => LossKind::Interrupted,
         (false, true) if found.is_empty() => LossKind::Missing,
         (false, true) => LossKind::Older,
-        (false, false) => return None,
+        (false, false) => return Ok(None),
     };
-    let lost = partition::lost(&Loss { kind, found }, mysql);
+    Ok(Some(Loss { kind, found }))
+}
+
+/// What a run would have to restore first.
+async fn lost(store: &Store, partition: Partition, mysql: Checkpoint) -> Option<PartitionReport> {
+    let found = match loss(store, partition, mysql).await {
+        Ok(found) => found?,
+        Err(error) => return Some(PartitionReport::untouched(partition, Outcome::Failed, error.to_string())),
+    };
+    let lost = partition::lost(&found, mysql);
     let error = format!("{lost}; a run would restore it first: what would be kept and copied then is not known yet");
     Some(PartitionReport::untouched(partition, Outcome::Partial, error))
 }
