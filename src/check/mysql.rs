@@ -1,6 +1,6 @@
 //! What MySQL says.
 
-use super::{Clock, Finding, Level, bad, is_loopback, last_run, ok};
+use super::{Clock, Finding, Level, bad, is_loopback, last_run, ok, privileges};
 use crate::config::{Config, SslMode};
 use crate::sink::{PartitionRow, ServerFacts, Session, SinkError};
 use crate::sync::Context;
@@ -21,8 +21,11 @@ pub(super) async fn look(context: &Context) -> Looked {
     let facts = match session.server_facts().await {
         Ok(facts) => facts,
         Err(error) => {
-            let fix = "start MySQL, or correct mysql.url and mysql.password_file";
-            let findings = vec![bad("mysql connection", Level::Fail, error.to_string(), fix)];
+            let refused = privileges::no_database(&error, &context.config.mysql.database);
+            let findings = vec![refused.unwrap_or_else(|| {
+                let fix = "start MySQL, or correct mysql.url and mysql.password_file";
+                bad("mysql connection", Level::Fail, error.to_string(), fix)
+            })];
             return Looked { clock: None, partitions: None, findings };
         }
     };
@@ -36,7 +39,12 @@ pub(super) async fn look(context: &Context) -> Looked {
         }
         Err(_) => None,
     };
+    let privileges = session.privileges().await;
     session.close().await;
+    findings.push(match &privileges {
+        Ok(found) => privileges::finding(found, &context.config.mysql.database, schema.is_ok()),
+        Err(error) => unreadable("mysql privileges", error),
+    });
     findings.push(schema.map_or_else(|error| of_schema(&error), |_| ok("mysql schema", "current")));
     findings.extend(layout(&facts));
     let Some((runs, partitions)) = work else { return Looked { clock, partitions: None, findings } };

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{CLOCKS_MS, Clock, Finding, Level, bad, is_loopback, ok};
+use super::{CLOCKS_MS, Clock, Finding, Level, bad, is_loopback, ok, redis_user};
 use crate::config::{Config, RedisAddress, RedisConfig};
-use crate::store::{Replica, ServerFacts, Store};
+use crate::store::{Replica, ServerFacts, Store, StoreError};
 use crate::sync::Context;
 
 /// From so many percent of `maxmemory` on, it is time to act.
@@ -24,20 +24,30 @@ pub(super) async fn look(context: &Context) -> Looked {
         Ok(store) => store.server_facts().await,
         Err(error) => Err(error),
     };
-    match facts {
-        Ok(facts) => {
-            let clock = Clock::says(facts.now_ms);
-            let mut findings = findings(&facts, &context.config);
-            for replica in &facts.replicas {
-                findings.push(of_replica(context, replica, &clock).await);
-            }
-            Looked { clock: Some(clock), findings }
-        }
+    let facts = match facts {
+        Ok(facts) => facts,
         Err(error) => {
             let fix = "start Redis, or correct redis.url, redis.username and redis.password_file";
-            Looked { clock: None, findings: vec![bad("redis connection", Level::Fail, error.to_string(), fix)] }
+            let mut findings = vec![bad("redis connection", Level::Fail, error.to_string(), fix)];
+            // It may be that the user may not ask.
+            if matches!(error, StoreError::Refused { .. }) {
+                findings.push(redis_user::finding(context, None).await);
+            }
+            return Looked { clock: None, findings };
         }
+    };
+    let clock = Clock::says(facts.now_ms);
+    let mut findings = findings(&facts, &context.config);
+    findings.push(redis_user::finding(context, version(&facts)).await);
+    for replica in &facts.replicas {
+        findings.push(of_replica(context, replica, &clock).await);
     }
+    Looked { clock: Some(clock), findings }
+}
+
+fn version(facts: &ServerFacts) -> Option<(u32, u32)> {
+    let mut parts = facts.version.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// A replica that is promoted gives the event times from then on.
@@ -91,8 +101,7 @@ fn persistence(facts: &ServerFacts) -> Finding {
 
 fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
     let mut findings = vec![ok("redis connection", config.redis.url_redacted.clone())];
-    let version: Vec<u32> = facts.version.split('.').filter_map(|part| part.parse().ok()).collect();
-    findings.push(if version.first().is_some_and(|&major| major >= 6) {
+    findings.push(if version(facts).is_some_and(|version| version >= (6, 0)) {
         ok("redis version", facts.version.clone())
     } else {
         let detail = format!("{}: the scripts need Redis 6 or newer", facts.version);
