@@ -3,8 +3,10 @@
 mod last_run;
 mod mail;
 mod mysql;
+mod mysql_server;
 mod privileges;
 mod redis;
+mod redis_data;
 mod redis_user;
 
 use std::time::Instant;
@@ -96,8 +98,9 @@ impl Clock {
 /// Looks at the configuration and both servers, and changes nothing.
 pub async fn check(context: &Context) -> Report {
     let mut findings = vec![ok("configuration", context.config.file.display().to_string())];
-    findings.push(mail::finding(context.config.report.mail.as_ref()));
-    let (redis, mysql) = tokio::join!(redis::look(context), mysql::look(context));
+    let mail = mail::finding(context.config.report.mail.as_ref());
+    let (mail, redis, mysql) = tokio::join!(mail, redis::look(context), mysql::look(context));
+    findings.push(mail);
     findings.extend(redis.findings);
     findings.extend(mysql.findings);
     if let (Some(redis), Some(mysql)) = (&redis.clock, &mysql.clock) {

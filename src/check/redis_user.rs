@@ -13,7 +13,11 @@ pub(super) async fn finding(context: &Context, version: Option<(u32, u32)>) -> F
     let found = match context.store().await {
         Ok(store) => {
             let rules = least_rules(&store, config.db, version.unwrap_or((7, 0)));
-            store.permissions().await.map(|permissions| judge(&permissions, config, &rules))
+            let open = config.password.is_none() && config.addresses.iter().any(is_remote);
+            store.permissions().await.map(|permissions| {
+                let user = config.username.as_deref().or(permissions.user.as_deref()).unwrap_or("default");
+                judge(&permissions, user, &rules, open)
+            })
         }
         Err(error) => Err(error),
     };
@@ -23,9 +27,9 @@ pub(super) async fn finding(context: &Context, version: Option<(u32, u32)>) -> F
     })
 }
 
-fn judge(permissions: &Permissions, config: &RedisConfig, rules: &[String]) -> Finding {
-    let Permissions { user, commands, keys, untried, administers } = permissions;
-    let user = config.username.as_deref().or(user.as_deref()).unwrap_or("default");
+/// `open` tells whether he needs no password, on a server that others reach.
+fn judge(permissions: &Permissions, user: &str, rules: &[String], open: bool) -> Finding {
+    let Permissions { user: _, commands, keys, untried, administers } = permissions;
     if !commands.is_empty() || !keys.is_empty() {
         let mut refused = Vec::new();
         if !commands.is_empty() {
@@ -39,14 +43,11 @@ fn judge(permissions: &Permissions, config: &RedisConfig, rules: &[String]) -> F
         return bad(NAME, Level::Fail, detail, KEEP).by(set_user(user, &[], rules));
     }
     let own = set_user("tallyd", &["on", ">PASSWORD"], rules);
-    if config.password.is_none() && config.addresses.iter().any(is_remote) {
-        let detail = format!(
-            "{user} needs no password, so that everybody who reaches {} may read, change and delete everything",
-            config.url_redacted
-        );
+    if open {
+        let detail =
+            format!("{user} needs no password: everybody who reaches this server may change and delete what it holds");
         let fix = format!(
-            "with a password of your own; {KEEP}; name it in redis.username and redis.password_file; then give the \
-             default user a password, too"
+            "with a password of your own, {KEEP}; name both in redis.username and redis.password_file; then close {user}"
         );
         return bad(NAME, Level::Warn, detail, fix).by(own);
     }
@@ -83,5 +84,19 @@ mod tests {
         let rules = ["~like:*", "-@all", "+script|load"].map(str::to_owned);
         let command = set_user("o'b", &["on", ">PASSWORD"], &rules);
         assert_eq!(command, r"redis-cli ACL SETUSER 'o'\''b' on '>PASSWORD' '~like:*' -@all '+script|load'");
+    }
+
+    #[test]
+    fn an_open_door_is_warned_of_and_an_administrator_told_the_least() {
+        let found = |administers, open| {
+            let permissions = Permissions { administers, ..Permissions::default() };
+            judge(&permissions, "default", &["-@all".to_owned()], open)
+        };
+        let least = "redis-cli ACL SETUSER tallyd on '>PASSWORD' -@all";
+        let open = found(true, true);
+        assert_eq!((open.level, open.command.as_deref()), (Level::Warn, Some(least)));
+        let closed = found(true, false);
+        assert!(closed.level == Level::Ok && closed.detail.ends_with(least), "{}", closed.detail);
+        assert_eq!(found(false, false), ok(NAME, "default may do all that tallyd does"));
     }
 }

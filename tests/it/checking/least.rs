@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 struct Servers {
     redis: PrivateRedis,
-    mysql: PrivateMysql,
+    _mysql: PrivateMysql,
     /// As root.
     db: DatabaseAt,
     /// With users of its own, who may do nothing at first but log in.
@@ -30,7 +30,7 @@ impl Servers {
         let own_redis = RedisAt::at(redis.url().replace("redis://", "redis://tallyd:secret@"));
         let own_db = DatabaseAt { url: own(&db.url, "root@"), name: db.name.clone() };
         let rig = Rig::on(&own_redis, &own_db, "degraded.probe_seconds = 1");
-        Some(Self { redis, mysql, db, rig, _home: home })
+        Some(Self { redis, _mysql: mysql, db, rig, _home: home })
     }
 
     /// Does what a finding says.

@@ -1,6 +1,7 @@
 //! `tallyd check`: what it finds, and whether what it says mends it.
 
 mod least;
+mod mending;
 
 use std::process::Command;
 
