@@ -1,7 +1,7 @@
 //! The user of Redis: what he may not do that tallyd does, and who else may do everything.
 
 use super::{Finding, Level, bad, is_loopback, ok};
-use crate::config::{RedisAddress, RedisConfig};
+use crate::config::RedisAddress;
 use crate::store::{Permissions, least_rules};
 use crate::sync::Context;
 

@@ -12,7 +12,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
-    let report = check(&context).await;
+    let report = Box::pin(check(&context)).await;
     if args.json {
         output::json(&report)?
     } else {

@@ -104,7 +104,7 @@ impl Mailer {
     /// Hands a mail to the server. Answers whom it refused, when it took the mail for anybody.
     pub async fn send(&self, letter: &Letter) -> Result<Vec<Refusal>, MailError> {
         let message = letter.compose(&self.from, &self.to).map_err(|error| MailError::Compose(error.to_string()))?;
-        self.in_time(self.converse(&message)).await
+        self.in_time(Box::pin(self.converse(&message))).await
     }
 
     /// Connects and logs in as for a mail, and sends none.
@@ -114,7 +114,7 @@ impl Mailer {
             let _farewell = tokio::time::timeout(FAREWELL, server.quit()).await;
             Ok(())
         };
-        self.in_time(greeted).await
+        self.in_time(Box::pin(greeted)).await
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, smtp::Error>>) -> Result<T, MailError> {
