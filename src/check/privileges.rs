@@ -20,7 +20,7 @@ pub(super) fn finding(privileges: &Privileges, database: &str, current: bool) ->
     }
     if let Some(unknown) = unknown {
         let detail = format!("what {account} may do could not be determined: {unknown}");
-        return bad(NAME, Level::Warn, detail, format!("mend that, and check again; the least is: {least}"));
+        return bad(NAME, Level::Warn, detail, format!("once that is mended, check again; the least is: {least}"));
     }
     if let Some(finding) = beyond(account, grants, database) {
         return finding;

@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 
 use super::{Store, StoreError};
-use crate::model::{Id, Partition, TargetType};
+use crate::model::{Id, Partition};
 
 /// Every command that is sent, in scripts and outside, with a word for each key.
 const COMMANDS: [&str; 32] = [
@@ -47,6 +47,8 @@ const COMMANDS: [&str; 32] = [
 
 /// What makes a MULTI, and ends one.
 const TRANSACTION: [&str; 3] = ["MULTI", "EXEC", "DISCARD"];
+
+const LOOK: &str = "the look at its user's rights";
 
 /// What is refused to the user of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -110,20 +112,25 @@ impl Store {
     }
 
     async fn queue(&self, found: &mut Permissions, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
-        let Some(first) = self.vocabulary.targets.first() else { return Ok(()) };
+        let targets = &self.vocabulary.targets;
+        let samples: Vec<_> =
+            targets.iter().flat_map(|target| self.keys.samples(&self.vocabulary, target.code)).collect();
+        let mut pipe = redis::pipe();
+        pipe.ignore_errors();
         for line in COMMANDS {
-            self.note(line, found, query(&self.command(line, first), connection).await)?;
+            pipe.add_command(self.command(line, targets.first().map_or(1, |target| target.code)));
         }
-        for target in &self.vocabulary.targets {
-            for (pattern, key) in self.keys.samples(&self.vocabulary, target.code) {
-                let mut command = redis::cmd("EVAL");
-                command.arg("return 1").arg(1).arg(key);
-                if let Err(error) = query(&command, connection).await
-                    && is_of_keys(&error)
-                    && !found.keys.contains(&pattern)
-                {
-                    found.keys.push(pattern);
-                }
+        for (_, key) in &samples {
+            pipe.cmd("EVAL").arg("return 1").arg(1).arg(key);
+        }
+        let answers: RedisResult<Vec<RedisResult<Value>>> = pipe.query_async(connection).await;
+        let mut answers = answers.map_err(self.failed(LOOK))?.into_iter();
+        for (line, answer) in COMMANDS.iter().zip(answers.by_ref()) {
+            self.note(line, found, answer)?;
+        }
+        for ((pattern, _), answer) in samples.into_iter().zip(answers) {
+            if answer.is_err_and(|error| is_of_keys(&error)) && !found.keys.contains(&pattern) {
+                found.keys.push(pattern);
             }
         }
         Ok(())
@@ -134,16 +141,16 @@ impl Store {
         match answer {
             Err(error) if is_refusal(&error) && !is_of_keys(&error) => found.commands.push(name(line).to_lowercase()),
             Err(error) if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() => {
-                return Err(self.failed("the look at its user's rights")(error));
+                return Err(self.failed(LOOK)(error));
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn command(&self, line: &str, target: &TargetType) -> Cmd {
+    fn command(&self, line: &str, target_type: u16) -> Cmd {
         let keys = self.keys;
-        let partition = Partition { target_type: target.code, shard: 0 };
+        let partition = Partition { target_type, shard: 0 };
         let states = self.vocabulary.interactions.iter().find(|interaction| interaction.has_states());
         let states = states.or(self.vocabulary.interactions.first()).map_or("", |interaction| &interaction.name);
         let mut command = Cmd::new();
@@ -151,13 +158,13 @@ impl Store {
             match word {
                 "@chg" => command.arg(keys.changes(partition)),
                 "@ckpt" => command.arg(keys.checkpoint(partition)),
-                "@cnt" => command.arg(keys.count(target.code, Id::MIN)),
+                "@cnt" => command.arg(keys.count(target_type, Id::MIN)),
                 "@dirty" => command.arg(keys.dirty(partition)),
                 "@done" => command.arg(keys.done(partition)),
                 "@inflight" => command.arg(keys.dirty_inflight(partition)),
-                "@lock" => command.arg(keys.load_lock(target.code, Id::MIN)),
+                "@lock" => command.arg(keys.load_lock(target_type, Id::MIN)),
                 "@restoring" => command.arg(keys.restoring(partition)),
-                "@states" => command.arg(keys.state(states, target.code, Id::MIN)),
+                "@states" => command.arg(keys.state(states, target_type, Id::MIN)),
                 word => word.split('|').fold(&mut command, |command, word| command.arg(word)),
             };
         }
