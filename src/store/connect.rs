@@ -46,7 +46,8 @@ fn client(config: &RedisConfig, address: &str) -> Result<Client, StoreError> {
         Some(RedisAddress::Unix(path)) => ConnectionAddr::Unix(path.clone()),
         None => return Err(unreachable("redis.url names no server".to_owned())),
     };
-    let mut login = RedisConnectionInfo::default().set_db(config.db);
+    // The name of a library is worth no right of its own, and servers log each time that it is refused.
+    let mut login = RedisConnectionInfo::default().set_db(config.db).set_skip_set_lib_name();
     if let Some(username) = &config.username {
         login = login.set_username(username);
     }

@@ -75,8 +75,6 @@ pub fn least_rules(store: &Store, database: i64, version: (u32, u32)) -> Vec<Str
     }
     rules.push("-@all".to_owned());
     let mut commands: Vec<_> = TRANSACTION.iter().chain(&COMMANDS).map(|line| name(line).to_lowercase()).collect();
-    // Sent by the library when it connects; a user who may not is logged each time.
-    commands.extend((version >= (7, 2)).then(|| "client|setinfo".to_owned()));
     commands.extend((database != 0).then(|| "select".to_owned()));
     commands.sort();
     rules.extend(commands.iter().map(|command| format!("+{command}")));

@@ -188,7 +188,8 @@ async fn nothing_of_the_least_can_be_spared_in_redis() {
     for rule in rules.split(' ') {
         if let Some(command) = rule.strip_prefix('+') {
             commands += 1;
-            servers.acl(&[&format!("-{command}")]).await;
+            // Redis 6 can take back no part of a command.
+            servers.acl(&[&format!("-{}", command.split('|').next().unwrap())]).await;
         } else if let Some(pattern) = rule.strip_prefix('~') {
             keys += 1;
             let rest: Vec<_> = rules.split(' ').filter(|other| other.starts_with('~') && *other != rule).collect();
@@ -217,7 +218,7 @@ async fn to_look_at_rights_changes_nothing() {
     let digest = async || servers.db.sql(&format!("CHECKSUM TABLE {tables}")).await;
     let before = digest().await;
     let commands = servers.redis.commands_of(async || drop(rig.tallyd(&["check"]).await.expect_code(0))).await;
-    let harmless = ["AUTH", "CLIENT", "INFO", "TIME", "MULTI", "EXEC", "DISCARD", "ACL", "CONFIG"];
+    let harmless = ["AUTH", "INFO", "TIME", "MULTI", "EXEC", "DISCARD", "ACL", "CONFIG"];
     for command in &commands {
         assert!(harmless.contains(&command.name()), "{commands:#?}");
     }
