@@ -45,7 +45,8 @@ pub struct Finding {
     /// What mends it, in whole: the command, if there is one, and what else is to be done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// The command of the fix alone, to be copied as it is: of `redis-cli`, of a shell, or statements of SQL.
+    /// A command of `redis-cli` or statements of SQL, to be copied as they are: the fix without the rest, or, where
+    /// nothing is wrong with a user who may do more, what would make one who may not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -71,8 +72,7 @@ impl Finding {
     /// With the command that begins its fix; what it says already comes after that.
     fn by(mut self, command: impl Into<String>) -> Self {
         let command = command.into();
-        let rest = self.fix.take().filter(|rest| !rest.is_empty());
-        self.fix = Some(rest.map_or_else(|| command.clone(), |rest| format!("{command}, {rest}")));
+        self.fix = self.fix.map(|rest| if rest.is_empty() { command.clone() } else { format!("{command}, {rest}") });
         self.command = Some(command);
         self
     }

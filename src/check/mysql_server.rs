@@ -127,4 +127,36 @@ mod tests {
             assert_eq!(version(text).level, level, "{text}");
         }
     }
+
+    fn facts(flush_log: i64, sync_binlog: Option<i64>, max_connections: i64, max_user_connections: i64) -> ServerFacts {
+        ServerFacts {
+            version: String::new(),
+            max_packet: 1 << 24,
+            read_only: false,
+            now_ms: 0,
+            cipher: String::new(),
+            binlog_format: String::new(),
+            flush_log: Some(flush_log),
+            sync_binlog,
+            max_connections: Some(max_connections),
+            max_user_connections: Some(max_user_connections),
+            time_digits: None,
+            layout: None,
+        }
+    }
+
+    #[test]
+    fn a_commit_that_may_be_lost_is_told() {
+        let command = |flush_log, sync_binlog| durability(&facts(flush_log, sync_binlog, 151, 0)).command;
+        assert_eq!([command(1, None), command(3, Some(1))], [None, None]);
+        assert_eq!(command(0, Some(1)).as_deref(), Some("SET GLOBAL innodb_flush_log_at_trx_commit = 1"));
+        assert_eq!(command(1, Some(0)).as_deref(), Some("SET GLOBAL sync_binlog = 1"));
+    }
+
+    #[test]
+    fn a_server_with_too_few_connections_is_told() {
+        let level = |all, of_user| connections(&facts(1, None, all, of_user), 8).map(|found| found.level);
+        assert_eq!([level(151, 0), level(151, 8), level(9, 0)], [None; 3]);
+        assert_eq!([level(151, 7), level(8, 0)], [Some(Level::Warn); 2]);
+    }
 }

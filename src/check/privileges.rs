@@ -33,8 +33,12 @@ pub(super) fn finding(privileges: &Privileges, database: &str, current: bool) ->
         let detail = format!("{account} may not CREATE tables, as `tallyd migrate` has to");
         return bad(NAME, Level::Warn, detail, "").by(least);
     }
-    let beyond = if *roles { "; what its roles allow beyond that is not looked at" } else { "" };
-    ok(NAME, format!("{account} may do all that tallyd does{beyond}"))
+    let done = format!("{account} may do all that tallyd does");
+    if *roles {
+        ok(NAME, format!("{done}; what its roles allow beyond that is not looked at")).by(least)
+    } else {
+        ok(NAME, done)
+    }
 }
 
 /// What goes beyond the least, if anything does.

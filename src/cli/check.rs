@@ -30,12 +30,17 @@ fn text(report: &Report) -> String {
             Level::Fail => "FAIL",
         };
         lines.push(format!("{level}  {}: {}", finding.name, finding.detail));
-        let Some(fix) = &finding.fix else { continue };
         // A command has a line of its own, whole, to be copied.
-        let command = finding.command.as_deref().unwrap_or(fix);
-        lines.push(format!("      mend it: {command}"));
-        let rest = fix.strip_prefix(command).unwrap_or_default().trim_start_matches(", ");
-        lines.extend((!rest.is_empty()).then(|| format!("               {rest}")));
+        match (&finding.fix, &finding.command) {
+            (Some(fix), Some(command)) => {
+                lines.push(format!("      mend it: {command}"));
+                let rest = fix.strip_prefix(command.as_str()).unwrap_or_default().trim_start_matches(", ");
+                lines.extend((!rest.is_empty()).then(|| format!("               {rest}")));
+            }
+            (Some(fix), None) => lines.push(format!("      mend it: {fix}")),
+            (None, Some(command)) => lines.push(format!("      the least: {command}")),
+            (None, None) => {}
+        }
     }
     lines.join("\n")
 }
