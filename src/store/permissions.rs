@@ -77,7 +77,7 @@ pub fn least_rules(store: &Store, database: i64, version: (u32, u32)) -> Vec<Str
     let mut commands: Vec<_> = TRANSACTION.iter().chain(&COMMANDS).map(|line| name(line).to_lowercase()).collect();
     // The library gives its name to each connection, and is content with a refusal; but a refusal is logged. Between these
     // versions no ACL can name it.
-    commands.extend((version < (7, 0) || version >= (7, 2)).then(|| "client|setinfo".to_owned()));
+    commands.extend((!((7, 0)..(7, 2)).contains(&version)).then(|| "client|setinfo".to_owned()));
     commands.extend((database != 0).then(|| "select".to_owned()));
     commands.sort();
     rules.extend(commands.iter().map(|command| format!("+{command}")));
