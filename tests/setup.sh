@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
+# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
 # argument `openapi` also what tests/openapi.sh needs.
 set -euo pipefail
 
@@ -20,6 +20,7 @@ need cc gcc
 need make make
 need curl curl
 need setpriv util-linux
+need systemd-analyze systemd
 need redis-cli redis-tools
 need redis-benchmark redis-tools
 has redis-server || need redis-check-rdb redis-tools
