@@ -33,7 +33,7 @@ pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Result<Response, Pr
 }
 
 /// What waits, one entry a target type.
-async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreError> {
+pub(crate) async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreError> {
     let store = context.store().await?;
     let mut all: Vec<Waiting> = Vec::new();
     for partition in context.partitions() {

@@ -4,6 +4,8 @@ mod health;
 mod metrics;
 mod sync;
 
+pub(crate) use metrics::waiting;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,8 +16,10 @@ use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
 use crate::metrics::{CacheMetrics, Metrics};
+use crate::pulse::Pulses;
 use crate::reconcile::{self, Reconciler};
 use crate::report;
+use crate::service::{Announcer, Probe, keep_probing, start_watch, tell};
 use crate::sink::SinkError;
 use crate::sync::{Alarm, Context, Driver, Trigger, keep_toll};
 
@@ -61,10 +63,13 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let metrics = Metrics::new(&context.vocabulary, &api::CALLS);
     let live = Live::new(context.clone(), metrics.breaker.clone());
     let restored = Arc::new(Notify::new());
-    let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, restored.clone(), &stop);
+    let pulses = Pulses::default();
+    let dead = CancellationToken::new();
+    let automatic = !args.no_schedule;
+    let driver = Driver::start(&context, metrics.sync.clone(), automatic, restored.clone(), &pulses, &stop);
     let waker = driver.waker.clone();
-    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), !args.no_schedule, &stop);
-    let mut alarm = Alarm::start().await?;
+    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), automatic, &pulses, &stop);
+    let mut alarm = Alarm::start(pulses.clone()).await?;
     if !args.no_schedule {
         let waker = waker.clone();
         alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
@@ -82,7 +87,14 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     background.spawn(report::keep_mailing(context.clone(), metrics.reconcile.clone(), stop.clone()));
     let writes = metrics.writes.clone();
     background.spawn(keep_toll(context.clone(), move || writes.total(), stop.clone()));
-    background.close();
+    let announcer = Announcer {
+        context: context.clone(),
+        live: live.clone(),
+        last: driver.last.clone(),
+        ready: watch::Sender::new(false),
+    };
+    let until = stop.clone();
+    background.spawn(async move { announcer.announce(&until).await });
 
     let admin = Admin {
         context: context.clone(),
@@ -93,16 +105,31 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     };
     let at_work = TaskTracker::new();
     let router = admin::router(admin, admin_config.tokens, &at_work);
+    let probe = Probe {
+        name: "the administration listener",
+        address: admin_listener.address(),
+        ask: "GET /healthz",
+        token: || None,
+    };
+    background.spawn(keep_probing(probe, pulses.clone(), stop.clone()));
     let admin = tokio::spawn(admin_listener.serve(router, stop.clone(), at_work));
     let api = api_listener.map(|listener| {
+        let token = api_config.tokens.first().cloned();
+        let token = move || token.as_ref().map(|token| token.expose().to_owned());
+        let probe = Probe { name: "the API's listener", address: listener.address(), ask: "HEAD /openapi.json", token };
+        background.spawn(keep_probing(probe, pulses.clone(), stop.clone()));
         let at_work = TaskTracker::new();
         let router = api::router(live, context.vocabulary.clone(), api_config.tokens, &metrics, &at_work);
         tokio::spawn(listener.serve(router, stop.clone(), at_work))
     });
 
-    tell_systemd(NotifyState::Ready);
-    stop.cancelled().await;
-    tell_systemd(NotifyState::Stopping);
+    background.close();
+    start_watch(pulses, dead.clone())?;
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = dead.cancelled() => stop.cancel(),
+    }
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     tracing::info!(grace_seconds = grace.as_secs(), "tallyd stops: requests end, a run under way between two chunks");
     let ended = async {
         let listeners = async {
@@ -120,7 +147,8 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         };
         tokio::join!(listeners, schedules);
     };
-    Ok(within(grace, ended).await)
+    let exit = within(grace, ended).await;
+    Ok(if dead.is_cancelled() { Exit::Failed } else { exit })
 }
 
 /// Starts what brings targets into Redis and takes them out, until `stop` is cancelled. The most active are loaded again
@@ -136,13 +164,6 @@ fn keep_cache(
     let (until, stop) = (stop.clone(), stop.clone());
     background.spawn(async move { warming.keep_warm(&restored, &until).await });
     background.spawn(async move { unloading.keep_unloading(&metrics, &stop).await });
-}
-
-/// Nothing happens where nobody listens.
-fn tell_systemd(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd could not be told");
-    }
 }
 
 async fn within(grace: Duration, ended: impl Future<Output = ()>) -> Exit {

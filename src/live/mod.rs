@@ -12,6 +12,7 @@ mod group_commit;
 mod link;
 mod load;
 mod probe;
+mod ready;
 mod unload;
 mod warm;
 mod write;
@@ -24,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::breaker::BreakerState;
+pub use self::ready::Ready;
 pub use self::warm::Warmed;
 
 use self::breaker::Breaker;
@@ -215,12 +217,6 @@ impl Live {
             _tasks: Arc::new(stop.drop_guard()),
             context,
         }
-    }
-
-    /// Whether Redis takes writes. The reason if not.
-    pub async fn ready(&self) -> Result<(), String> {
-        let (number, store) = self.link.store().await?;
-        store.try_write().await.map_err(|error| LiveError::from(self.failed(number, &error)).to_string())
     }
 
     /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the

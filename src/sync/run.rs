@@ -19,6 +19,12 @@ use crate::store::{Store, StoreError};
 /// How long a run waits for one answer of Redis. A run is patient where a request is not.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a loop over both servers may make no progress: longer than any wait for them lasts. One for MySQL is over
+/// after `mysql.timeout_ms`; the end of another task's call, with a new connection and a transaction taken back, after
+/// four times that.
+const SILENCE: Duration = Duration::from_secs(20);
+const WAITS: u32 = 4;
+
 /// What every run of a process needs.
 pub struct Context {
     /// The configuration.
@@ -61,6 +67,12 @@ impl Context {
         let instance = uuid::Uuid::new_v4().simple().to_string();
         let owner = format!("{host}:{}:{}", std::process::id(), instance.get(..8).unwrap_or(&instance));
         Self { config, vocabulary, sink, owner }
+    }
+
+    /// How long a loop over both servers may make no progress; one that makes none for longer is stuck.
+    #[must_use]
+    pub fn longest_silence(&self) -> Duration {
+        SILENCE + self.config.mysql.timeout * WAITS
     }
 
     pub(super) fn rules(&self) -> Rules<'_> {
