@@ -25,7 +25,7 @@ pub fn hit(name: &str) {
         "hang" => loop {
             std::thread::park();
         },
-        "panic" => std::panic::panic_any("a failpoint"),
+        "panic" => std::panic::resume_unwind(Box::new("a failpoint")),
         "kill" => Signal::KILL,
         _ => Signal::STOP,
     };

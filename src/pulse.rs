@@ -5,7 +5,6 @@
 //! long run beats as long as it gets on, and one that waits for what never comes, or never gives its thread back, does
 //! not. No timer beats for another.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -35,21 +34,20 @@ impl Pulse {
     }
 
     /// Does `work`, and beats whenever it is polled.
-    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        std::future::poll_fn(|cx| {
-            self.beat();
+    pub fn during<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        let (pulse, mut work) = (self.clone(), Box::pin(work));
+        std::future::poll_fn(move |cx| {
+            pulse.beat();
             work.as_mut().poll(cx)
         })
-        .await
     }
 
     /// The same with all that a loop does: when that ends, nobody looks any more; when it panics, it counts as dead.
-    pub fn of<T>(self, whole: impl Future<Output = T>) -> impl Future<Output = T> {
-        let until_end = self.until_dropped();
+    pub fn of<F: Future>(&self, whole: F) -> impl Future<Output = F::Output> + use<F> {
+        let (until_end, whole) = (self.until_dropped(), self.during(whole));
         async move {
             let _until_end = until_end;
-            self.during(whole).await
+            whole.await
         }
     }
 
@@ -163,7 +161,7 @@ mod tests {
         let never_polled = pulses.add("never polled", SECOND).of(pending::<()>());
         drop(never_polled);
         let panics = pulses.add("panics", 60 * SECOND).of(async { panic!("on purpose") });
-        assert!(tokio::spawn(async { panics.await }).await.is_err());
+        assert!(tokio::spawn(panics).await.is_err());
         assert_eq!(pulses.look(SECOND), [Trouble::Dead("panics".into())]);
         assert_eq!(pulses.look(SECOND), [Trouble::Stuck("waiting".into(), SECOND), Trouble::Dead("panics".into())]);
         waiting.abort();

@@ -17,7 +17,7 @@ mod unload;
 mod warm;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -188,7 +188,7 @@ pub struct Live {
     /// Operations that may be on their way to Redis at once.
     room: Arc<Semaphore>,
     breaker: Breaker,
-    limits: Arc<Limits>,
+    limits: Arc<Mutex<Arc<Limits>>>,
     group_commit: GroupCommit,
     _tasks: Arc<DropGuard>,
 }
@@ -212,7 +212,7 @@ impl Live {
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
             breaker,
-            limits: Arc::new(Limits::new(context.config.degraded.max_qps)),
+            limits: Arc::new(Mutex::new(Arc::new(Limits::new(context.config.degraded.max_qps)))),
             group_commit,
             _tasks: Arc::new(stop.drop_guard()),
             context,

@@ -99,7 +99,7 @@ async fn drive(context: Arc<Context>, waker: ReconcilerWaker, metrics: Reconcile
         }
         let Some(trigger) = waker.take() else { continue };
         let scope = match trigger {
-            Trigger::Sample => Scope::Sample(context.config.reconcile.sample_percent),
+            Trigger::Sample => Scope::Sample(context.settings.now().reconcile.sample_percent),
             Trigger::Full | Trigger::Command => Scope::All,
         };
         let request = Request { trigger, scope, dry_run: false, lease_wait: LEASE_WAIT };

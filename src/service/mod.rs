@@ -4,10 +4,14 @@
 
 mod manager;
 mod probe;
+mod reload;
+mod schedules;
 mod status;
 mod watchdog;
 
 pub use manager::{listens, tell};
 pub use probe::{Probe, keep_probing};
+pub use reload::keep_reloading;
+pub use schedules::keep_schedules;
 pub use status::Announcer;
 pub use watchdog::start_watch;

@@ -35,14 +35,15 @@ pub struct Announcer {
 
 impl Announcer {
     /// Goes on until `stop` is cancelled. Ready is when writes are accepted for the first time.
-    pub async fn announce(self, stop: &CancellationToken) {
-        if stop.run_until_cancelled(self.until_ready()).await.is_none() || !listens() {
-            return;
-        }
-        while tokio::time::timeout(OFTEN, stop.cancelled()).await.is_err() {
-            if let Some(facts) = stop.run_until_cancelled(self.facts()).await {
-                tell(&[NotifyState::Status(&one_line(&facts.to_string()))]);
-            }
+    pub async fn announce(self, stop: CancellationToken) {
+        stop.run_until_cancelled(Box::pin(self.go_on())).await;
+    }
+
+    async fn go_on(&self) {
+        self.until_ready().await;
+        while listens() {
+            tokio::time::sleep(OFTEN).await;
+            tell(&[NotifyState::Status(&one_line(&self.facts().await.to_string()))]);
         }
     }
 

@@ -73,7 +73,7 @@ impl Watcher {
             checkpoints = held;
             if suspect && self.waker.nudge(Trigger::Redis) {
                 suspect = false;
-            } else if pending >= self.context.config.sync.early_flush_changes {
+            } else if pending >= self.context.settings.now().sync.early_flush_changes {
                 self.last.mark_unchanged();
                 self.waker.wake(Trigger::Backlog);
                 pause = self.run_ended(PAUSE).await;

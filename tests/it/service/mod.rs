@@ -2,6 +2,7 @@
 
 mod logs;
 mod ready;
+mod reloading;
 mod watchdog;
 
 use std::os::unix::net::UnixDatagram;
@@ -29,7 +30,7 @@ impl Manager {
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let all = heard.clone();
         thread::spawn(move || {
-            let mut message = [0; 65_536];
+            let mut message = vec![0; 65_536];
             while let Ok(length) = socket.recv(&mut message) {
                 let text = String::from_utf8_lossy(&message[..length]).into_owned();
                 all.lock().unwrap().extend(text.lines().map(str::to_owned));
