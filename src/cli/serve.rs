@@ -79,7 +79,8 @@ pub(super) async fn run(args: Args, context: Context, level: Level) -> anyhow::R
     let writes = metrics.writes.clone();
     background.spawn(keep_toll(context.clone(), move || writes.total(), stop.clone()));
     let (ready, is_ready) = watch::channel(false);
-    let announcer = Announcer { context: context.clone(), live: live.clone(), last: driver.last.clone(), ready };
+    let (waker, last) = (driver.waker.clone(), driver.last.clone());
+    let announcer = Announcer { context: context.clone(), live: live.clone(), waker, last, ready };
     background.spawn(announcer.announce(stop.clone()));
     tokio::spawn(keep_reloading(context.clone(), level, is_ready, hangups));
 

@@ -15,6 +15,9 @@ use super::{AdminConfig, ApiConfig, Config, LogConfig, Secret};
 const LIVE: [&str; 9] =
     ["api.token_file", "admin.token_file", "sync", "cache", "degraded", "reconcile", "schedule", "report", "log.level"];
 
+/// The value of a key that has none.
+const UNSET: &str = "unset";
+
 /// Every key with its value as it was written, or its default. No value is ever printed but of a key that may change.
 #[derive(Clone, Default)]
 pub struct Written(BTreeMap<String, String>);
@@ -34,7 +37,7 @@ impl Written {
 
     fn add(&mut self, key: &str, value: &serde_json::Value) {
         let Some(table) = value.as_object() else {
-            let text = if value.is_null() { "unset".to_owned() } else { value.to_string() };
+            let text = if value.is_null() { UNSET.to_owned() } else { value.to_string() };
             self.0.insert(key.to_owned(), text);
             return;
         };
@@ -66,6 +69,19 @@ pub(super) fn reloaded(before: &Config, read: Config) -> (Config, Changes) {
             None => {}
         }
     }
+    for (key, was, now, live) in [
+        ("redis.password_file", before.redis.password.as_ref(), read.redis.password.as_ref(), false),
+        ("mysql.password_file", before.mysql.password.as_ref(), read.mysql.password.as_ref(), false),
+        ("report.smtp.password_file", smtp_password(before), smtp_password(&read), true),
+    ] {
+        let file = before.written.0.get(key).filter(|file| *file != UNSET && read.written.0.get(key) == Some(*file));
+        let Some(file) = file.filter(|_| was.map(Secret::expose) != now.map(Secret::expose)) else { continue };
+        if live {
+            changes.applied.push((key.to_owned(), file.clone(), "the same with another content".to_owned()));
+        } else {
+            changes.kept.push(key.to_owned());
+        }
+    }
     let mut config = merged(before, read);
     for (section, was, now) in
         [("api", &before.api.tokens, &mut config.api.tokens), ("admin", &before.admin.tokens, &mut config.admin.tokens)]
@@ -77,7 +93,8 @@ pub(super) fn reloaded(before: &Config, read: Config) -> (Config, Changes) {
             changes.applied.retain(|(applied, ..)| *applied != key);
             changes.kept.push(key);
         } else if !same(was, now) {
-            let tokens = |tokens: &[Secret]| format!("{} tokens", tokens.len());
+            let tokens =
+                |tokens: &[Secret]| format!("{} token{}", tokens.len(), if tokens.len() == 1 { "" } else { "s" });
             changes.applied.retain(|(applied, ..)| *applied != key);
             changes.applied.push((key, tokens(was), format!("{}, not the same", tokens(now))));
         }
@@ -132,6 +149,11 @@ fn merged(before: &Config, read: Config) -> Config {
     }
 }
 
+fn smtp_password(config: &Config) -> Option<&Secret> {
+    let (_, password) = config.report.mail.as_ref()?.login.as_ref()?;
+    Some(password)
+}
+
 fn same(one: &[Secret], other: &[Secret]) -> bool {
     one.iter().map(Secret::expose).eq(other.iter().map(Secret::expose))
 }
@@ -174,6 +196,28 @@ mod tests {
     }
 
     #[test]
+    fn a_password_that_changed_in_its_file_is_told_without_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |password: &str| {
+            let file = dir.path().join("password");
+            std::fs::write(&file, password).unwrap();
+            let file = format!("{:?}", file.display().to_string());
+            parse(&format!(
+                "redis.password_file = {file}\nmysql.password_file = {file}\nreport.from = \"a@b\"\nreport.to = [\"a@b\"]\n\
+                 report.smtp.host = \"h\"\nreport.smtp.username = \"u\"\nreport.smtp.password_file = {file}"
+            ))
+        };
+        let (before, read) = (with("Hunter1"), with("Hunter2"));
+        let (after, changes) = reloaded(&before, read.clone());
+        assert_eq!(keys(&changes), ["report.smtp.password_file"]);
+        assert_eq!(changes.kept, ["redis.password_file", "mysql.password_file"]);
+        assert!(!format!("{changes:?}").contains("Hunter"));
+        assert_eq!(smtp_password(&after).unwrap().expose(), "Hunter2");
+        assert_eq!(after.redis.password.as_ref().unwrap().expose(), "Hunter1");
+        assert_eq!(reloaded(&after, read).1.kept, changes.kept, "named until the restart");
+    }
+
+    #[test]
     fn tokens_change_but_not_whether_they_are_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let with = |tokens: &str| {
@@ -184,7 +228,7 @@ mod tests {
         let (one, two) = (with("first-secret\n"), with("first-secret\nsecond-secret\n"));
         let (after, changes) = reloaded(&one, two.clone());
         assert_eq!(after.api.tokens.len(), 2);
-        let told = ("api.token_file".to_owned(), "1 tokens".to_owned(), "2 tokens, not the same".to_owned());
+        let told = ("api.token_file".to_owned(), "1 token".to_owned(), "2 tokens, not the same".to_owned());
         assert_eq!(changes, Changes { applied: vec![told], kept: vec![] });
         assert_eq!(reloaded(&two, two.clone()).1, Changes::default());
         for (before, read, tokens) in [(two, parse(""), 2), (parse(""), one, 0)] {

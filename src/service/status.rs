@@ -12,7 +12,7 @@ use super::manager::{listens, tell};
 use crate::admin;
 use crate::live::{BreakerState, Live, Ready};
 use crate::metrics::Waiting;
-use crate::sync::{Context, Ended};
+use crate::sync::{Context, Ended, Waker};
 
 /// How often it is looked whether writes are accepted, until they are.
 const SOON: Duration = Duration::from_secs(1);
@@ -27,6 +27,8 @@ pub struct Announcer {
     pub context: Arc<Context>,
     /// What readiness is asked of.
     pub live: Live,
+    /// Whether a run is under way.
+    pub waker: Waker,
     /// How the last run ended.
     pub last: watch::Receiver<Ended>,
     /// Set when it is ready.
@@ -76,6 +78,7 @@ impl Announcer {
             readiness,
             breaker: self.live.breaker(),
             waiting: waiting.ok().and_then(Result::ok),
+            running: self.waker.is_running(),
             last: self.last.borrow().clone(),
             now: Instant::now(),
         }
@@ -98,6 +101,7 @@ struct Facts {
     readiness: Result<Ready, String>,
     breaker: BreakerState,
     waiting: Option<Vec<Waiting>>,
+    running: bool,
     last: Ended,
     now: Instant,
 }
@@ -118,7 +122,12 @@ impl fmt::Display for Facts {
                 }
             }
         }
-        let Ended { report: Some(report), at: Some(at) } = &self.last else { return f.write_str("; no run yet") };
+        if self.running {
+            f.write_str("; a run is under way")?;
+        }
+        let Ended { report: Some(report), at: Some(at) } = &self.last else {
+            return f.write_str("; no run has ended yet");
+        };
         let ago = self.now.saturating_duration_since(*at).as_secs();
         let (outcome, tally) = (report.outcome.as_str(), &report.tally);
         write!(f, "; last run {outcome} {ago} s ago: {} changes, {} rows", tally.changes, tally.rows_written)?;
@@ -138,7 +147,14 @@ mod tests {
 
     fn facts() -> Facts {
         let (breaker, now) = (BreakerState::Closed, Instant::now());
-        Facts { readiness: Ok(Ready::Redis), breaker, waiting: Some(Vec::new()), last: Ended::default(), now }
+        Facts {
+            readiness: Ok(Ready::Redis),
+            breaker,
+            waiting: Some(Vec::new()),
+            running: false,
+            last: Ended::default(),
+            now,
+        }
     }
 
     fn ended(outcome: Outcome, error: Option<&str>, tally: Tally) -> Ended {
@@ -159,7 +175,10 @@ mod tests {
     #[test]
     fn the_line_says_how_it_is() {
         let quiet = facts();
-        assert_eq!(quiet.to_string(), "Redis takes writes; breaker closed; backlog 0 changes, 0 targets; no run yet");
+        assert_eq!(
+            quiet.to_string(),
+            "Redis takes writes; breaker closed; backlog 0 changes, 0 targets; no run has ended yet"
+        );
         let waiting = |target_type, dirty, changes, oldest_ms| Waiting { target_type, dirty, changes, oldest_ms };
         let last = ended(Outcome::Done, None, Tally { changes: 130, rows_written: 131, ..Tally::default() });
         let now = last.at.unwrap() + Duration::from_secs(12);
@@ -176,6 +195,8 @@ mod tests {
             "nobody takes writes: Redis is away; MySQL is away; backlog unknown; last run failed 0 s ago: 0 changes, 0 \
              rows; MySQL is away"
         );
+        let running = Facts { running: true, ..facts() }.to_string();
+        assert!(running.ends_with("; a run is under way; no run has ended yet"), "{running}");
         let degraded = Facts { readiness: Ok(Ready::Mysql), breaker: BreakerState::Open, ..facts() }.to_string();
         assert!(degraded.starts_with("MySQL, in the place of Redis, takes writes; breaker open; "), "{degraded}");
     }

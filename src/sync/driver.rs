@@ -68,6 +68,12 @@ impl Waker {
         self.requests.ask()
     }
 
+    /// Whether a run is under way.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
     /// How many wakings were skipped.
     #[must_use]
     pub fn skipped(&self) -> u64 {
