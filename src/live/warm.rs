@@ -111,8 +111,8 @@ impl Live {
         Ok(targets)
     }
 
-    /// Warms (`cache.warm_top`) as soon as both servers are there, and again whenever `restored` is notified, until `stop`
-    /// is cancelled.
+    /// Warms (`cache.warm_top` as it is then) as soon as both servers are there, and again whenever `restored` is notified,
+    /// until `stop` is cancelled.
     pub async fn keep_warm(&self, restored: &Notify, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             let top = self.context.settings.now().cache.warm_top;
