@@ -1,4 +1,4 @@
-.PHONY: help build demo test torture openapi lint format clippy docs
+.PHONY: help build demo test torture openapi rules lint format clippy docs
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,10 @@ torture: ## 100 faults under load, then outages at full length: nothing acknowle
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh
+
+rules: ## the alert rules and the dashboard's expressions, by promtool where it can be had
+	@tests/setup.sh rules
+	@tests/rules.sh
 
 lint: format clippy docs ## formatting, lints, documentation
 

@@ -27,6 +27,7 @@ mod session;
 mod sessions;
 mod settle;
 mod sizing;
+mod standing;
 mod unload;
 mod upsert;
 
@@ -46,4 +47,5 @@ pub use passes::KeptPass;
 pub use reads::UserPlace;
 pub use session::{Session, Sink};
 pub use sessions::{Borrowed, Sessions};
+pub use standing::Standing;
 pub use unload::Kept;
