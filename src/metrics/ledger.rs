@@ -90,7 +90,9 @@ mod tests {
         assert!(metrics.text().unwrap().contains("tallyd_report_waiting_seconds 0\n"), "without mail nothing waits");
         metrics.ledger.unknown();
         let text = metrics.text().unwrap();
-        assert!(text.contains("tallyd_mysql_up 0\n") && text.contains("tallyd_sync_last_success_timestamp_seconds 5\n"));
+        assert!(
+            text.contains("tallyd_mysql_up 0\n") && text.contains("tallyd_sync_last_success_timestamp_seconds 5\n")
+        );
         assert!(!text.lines().any(|line| line.starts_with("tallyd_degraded_pending_writes ")), "{text}");
     }
 }

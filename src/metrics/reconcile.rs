@@ -19,11 +19,7 @@ pub struct ReconcileMetrics {
 
 impl ReconcileMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            drift: Family::default(),
-            passes: Family::default(),
-            mails: Family::default(),
-        };
+        let metrics = Self { drift: Family::default(), passes: Family::default(), mails: Family::default() };
         for kind in Kind::ALL {
             drop(metrics.drift.get_or_create(&[("kind", Arc::from(kind.as_str()))]));
         }
