@@ -25,7 +25,7 @@ pub fn section(heading: &str) -> String {
             (None, Some(level)) if line[level + 1..] == *heading => of = Some(level),
             (Some(of), Some(level)) if level <= of => break,
             (None, _) => {}
-            (Some(_), _) => text += &format!("{line}\n"),
+            (Some(_), _) => text.extend([line, "\n"]),
         }
     }
     assert!(of.is_some(), "README.md has no {heading:?}");

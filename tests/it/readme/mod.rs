@@ -3,6 +3,7 @@
 
 mod adding;
 mod blocks;
+mod installing;
 mod moving;
 mod restored;
 mod stage;

@@ -83,7 +83,7 @@ impl Stage {
         }
     }
 
-    async fn run(&self, command: &str, said: &[String]) {
+    pub async fn run(&self, command: &str, said: &[String]) {
         let output = Daemon::start(command, self.shell(command)).output(LIMIT).await;
         let came: Vec<String> = output.stdout.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect();
         let log = self.daemon.as_ref().map(|served| served.log()).unwrap_or_default();
