@@ -30,6 +30,8 @@ async fn the_users_that_it_makes_may_do_what_is_needed() {
         fs::write(stage.rig.dir().join(name), "PASSWORD\n").unwrap();
     }
 
+    let secrets = stage.rig.dir().display().to_string();
+    stage.call("DIRECTORY=/etc/tallyd ", &format!("DIRECTORY={secrets} "));
     let ours = |command: &str| !command.starts_with("make ") && !command.starts_with("apt ");
     let steps: Vec<_> = steps("Install").into_iter().filter(|step| ours(&step.command)).collect();
     stage.play(&steps, async |_: &mut Stage, comment: &str| panic!("nobody knows what this means: {comment}")).await;

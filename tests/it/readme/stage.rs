@@ -88,8 +88,9 @@ impl Stage {
         let came: Vec<String> = output.stdout.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect();
         let log = self.daemon.as_ref().map(|served| served.log()).unwrap_or_default();
         assert!(
-            alike(said, &came),
-            "$ {command}\nREADME.md says:\n{}\nbut it is:\n{}\nstandard error:\n{}\nthe daemon:\n{log}",
+            alike(said, &came) && output.code == Some(0),
+            "$ {command}\nexit code {:?}\nREADME.md says:\n{}\nbut it is:\n{}\nstandard error:\n{}\nthe daemon:\n{log}",
+            output.code,
             said.join("\n"),
             came.join("\n"),
             output.stderr
