@@ -11,9 +11,29 @@ pub struct Step {
     pub output: Vec<String>,
 }
 
+fn readme() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+}
+
+/// The headings right above blocks of a language, each once.
+pub fn headings_with(language: &str) -> Vec<String> {
+    let (readme, mut heading, mut fenced) = (readme(), String::new(), false);
+    let mut found = Vec::new();
+    for line in readme.lines() {
+        if !fenced && line.starts_with('#') {
+            line.trim_start_matches('#').trim().clone_into(&mut heading);
+        }
+        if line.strip_prefix("```") == Some(language) && found.last() != Some(&heading) {
+            found.push(heading.clone());
+        }
+        fenced ^= line.starts_with("```");
+    }
+    found
+}
+
 /// The text under a heading of any level, subordinate ones included.
 pub fn section(heading: &str) -> String {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let readme = readme();
     let level = |line: &str| {
         line.split_once(' ').map(|(hashes, _)| hashes).filter(|h| h.chars().all(|c| c == '#')).map(str::len)
     };
