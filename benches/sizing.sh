@@ -96,5 +96,8 @@ for batch in "$home"/batches/*; do
 done >"$home/requests"
 sed -i '$ d' "$home/requests"
 curl -sS --config <(head -n 5 "$home/requests")
-rate "writes taken in batches of 1,000, 8 at once" 200000 \
-    "$(timed curl --no-progress-meter --parallel --parallel-max 8 --config "$home/requests")"
+rate "writes taken in batches of 1,000, 4 at once" 200000 \
+    "$(timed curl --no-progress-meter --parallel --parallel-max 4 --config "$home/requests")"
+curl -fsS -X POST "$admin/sync?wait_seconds=300" >/dev/null
+echo "The daemon"
+awk '/^VmHWM/ { printf "%-58s %7.1f MiB\n", "memory at its most, after that", $2 / 1024 }' "/proc/${pids[-1]}/status"

@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 
 rules=systemd/prometheus/tallyd.rules.yml cases=tests/prometheus/tallyd.test.yml dashboard=systemd/grafana/tallyd.json
 
-for alert in $(sed -n 's/.*- alert: //p' "$rules"); do
+while read -r alert; do
     grep -q "\b$alert\b" "$cases" || { echo "$alert is fired by no case of $cases" >&2; exit 1; }
-done
+done < <(sed -n 's/.*- alert: //p' "$rules")
 
 promtool=$(command -v promtool || ls target/tools/prometheus/usr/bin/promtool 2>/dev/null || true)
 if [ -z "$promtool" ]; then
