@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Step, alike};
-use crate::support::{Daemon, PrivateMysql, PrivateRedis, Rig, Served, Signal, bound};
+use crate::support::{Daemon, PrivateMysql, PrivateRedis, Rig, Served, Signal, bound, forget_own_settings};
 
 /// No command of the README takes this long unless it hangs.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -50,19 +50,17 @@ impl Stage {
         let mysql = self.mysql.server().port();
         let client = format!("--no-defaults --protocol=tcp --host=127.0.0.1 --port={mysql} --user=root");
         let tallyd = env!("CARGO_BIN_EXE_tallyd");
+        let path = std::env::var("PATH").unwrap_or_default();
         for (name, line) in [
             ("tallyd", format!("{tallyd} --config '{}'", self.rig.config().display())),
-            (
-                "redis-cli",
-                format!("/usr/bin/env -i PATH=/usr/local/bin:/usr/bin redis-cli -p {}", self.redis.server().port()),
-            ),
-            ("mariadb", format!("/usr/bin/mariadb {client}")),
-            ("mariadb-dump", format!("/usr/bin/mariadb-dump {client}")),
-            ("curl", "/usr/bin/curl --silent --show-error".to_owned()),
+            ("redis-cli", format!("redis-cli -p {}", self.redis.server().port())),
+            ("mariadb", format!("mariadb {client}")),
+            ("mariadb-dump", format!("mariadb-dump {client}")),
+            ("curl", "curl --silent --show-error".to_owned()),
         ] {
             let file = self.rig.dir().join("bin").join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(&file, format!("#!/bin/sh\nexec {line} \"$@\"\n")).unwrap();
+            fs::write(&file, format!("#!/bin/sh\nPATH='{path}'\nexec {line} \"$@\"\n")).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
@@ -102,6 +100,7 @@ impl Stage {
         let mut shell = bound("bash");
         let path = std::env::var("PATH").unwrap_or_default();
         shell.arg("-c").arg(command).current_dir(self.rig.dir());
+        forget_own_settings(&mut shell);
         shell.env("PATH", format!("{}:{path}", self.rig.dir().join("bin").display()));
         shell
     }
