@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs, with `rules` promtool for tests/rules.sh.
+# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
+# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs, with `rules` promtool for
+# tests/rules.sh.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -20,6 +21,7 @@ need cc gcc
 need make make
 need curl curl
 need setpriv util-linux
+need systemd-analyze systemd
 need redis-cli redis-tools
 need redis-benchmark redis-tools
 has redis-server || need redis-check-rdb redis-tools

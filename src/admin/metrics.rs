@@ -33,7 +33,7 @@ pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Result<Response, Pr
         Err(_) => backlog.unknown(),
     }
     match standing {
-        Ok(Ok(standing)) => ledger.known(&standing, admin.context.config.report.mail.is_some()),
+        Ok(Ok(standing)) => ledger.known(&standing, admin.context.settings.now().report.mail.is_some()),
         Ok(Err(error)) => {
             tracing::debug!(%error, "the ledgers could not be looked at");
             ledger.unknown();
@@ -53,7 +53,7 @@ async fn standing(context: &Context) -> Result<Standing, SinkError> {
 }
 
 /// What waits, one entry a target type.
-async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreError> {
+pub(crate) async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreError> {
     let store = context.store().await?;
     let mut all: Vec<Waiting> = Vec::new();
     for partition in context.partitions() {

@@ -45,6 +45,7 @@ mod replicas;
 mod report;
 mod restoring;
 mod secrets;
+mod service;
 mod stop;
 mod support;
 mod support_works;

@@ -5,6 +5,7 @@ mod adding;
 mod blocks;
 mod installing;
 mod moving;
+mod reloading;
 mod restored;
 mod stage;
 mod tour;
