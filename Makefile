@@ -1,4 +1,4 @@
-.PHONY: help build demo test torture openapi unit lint format clippy docs
+.PHONY: help build demo test torture openapi unit rules lint format clippy docs
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,10 @@ openapi: ## the API held to its own description, by schemathesis; SEED and SECON
 unit: ## systemd's judgement of the unit: no remarks, an exposure of 2.0 at most
 	@tests/setup.sh
 	@tests/unit.sh
+
+rules: ## the alert rules and the dashboard's expressions, by promtool where it can be had
+	@tests/setup.sh rules
+	@tests/rules.sh
 
 lint: format clippy docs ## formatting, lints, documentation
 

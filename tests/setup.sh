@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs.
+# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
+# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs, with `rules` promtool for
+# tests/rules.sh.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -27,6 +28,7 @@ has redis-server || need redis-check-rdb redis-tools
 need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
+need mariadb-dump mariadb-client
 if [ "${1:-}" = openapi ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 fi
@@ -45,4 +47,18 @@ fi
 if ! has redis-server; then
     program=$(command -v redis-check-rdb)
     as_root ln -s "$program" /usr/local/bin/redis-server
+fi
+
+# The package prometheus would start a service and make a user: of it only promtool is taken, into target. It may fail.
+if [ "${1:-}" = rules ] && ! has promtool && [ ! -x target/tools/prometheus/usr/bin/promtool ] && has apt-get; then
+    echo "tests/setup.sh: fetching promtool"
+    mkdir -p target/tools/prometheus
+    (
+        # Readable to apt's own user.
+        fetched=$(mktemp -d) && chmod 755 "$fetched" && trap 'rm -rf "$fetched"' EXIT
+        root=$PWD
+        cd "$fetched"
+        apt-get download -qq prometheus || { as_root apt-get update -qq && apt-get download -qq prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x -C "$root/target/tools/prometheus" ./usr/bin/promtool
+    ) || echo "tests/setup.sh: promtool cannot be had"
 fi
