@@ -41,6 +41,9 @@ redis() { inside redis-cli "$@"; }
 http() { inside curl --silent --show-error --fail --max-time 5 "$@"; }
 ready() { http "$admin/readyz"; }
 
+# Starts or stops both; Debian's MariaDB would be started again by whoever connects to its socket.
+databases() { inside systemctl "$1" redis-server mariadb.socket mariadb; }
+
 # A like of note $1 by user $2.
 like() {
     local path=note/$1/users/$2
@@ -56,7 +59,7 @@ writers() {
     trap 'inside touch /run/no-more-writes; wait' EXIT
     for writer in $(seq "$1"); do inside sh /tests/writer.sh "$writer" & done
 }
-acknowledged() { inside sh -c 'cat /run/acknowledged/*' | wc -l; }
+acknowledged() { inside sh -c 'cat /run/acknowledged/*' 2>/dev/null | wc -l; }
 
 # Waits until so many more are acknowledged.
 acknowledge() {
@@ -85,7 +88,10 @@ same_package() { [ "$(version dpkg-deb "/packages/$1.deb")" = "$(version dpkg-qu
 version() { inside "$1" --show --showformat '${Version}' "$2" 2>/dev/null; }
 
 install_package() {
-    inside env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --allow-downgrades "/packages/$1.deb"
+    apt install --allow-downgrades "/packages/$1.deb"
+}
+apt() {
+    inside env DEBIAN_FRONTEND=noninteractive apt-get --yes --quiet --quiet --option Dpkg::Use-Pty=0 "$@" 2>&1
 }
 
 # Lines of the drop-in beside the one that names the secrets, in force after the next restart.
@@ -98,7 +104,7 @@ drop_in() {
 # Brings the unit, from wherever the case before has left it, to: the first package, as an operator sets it up, running
 # and ready, with the databases up and no restart counted.
 running() {
-    inside systemctl start redis-server mariadb
+    databases start
     same_package 1 || install_package 1
     inside rm -f /etc/systemd/system/tallyd.service.d/test.conf
     inside sh /tests/configure.sh "$secret"

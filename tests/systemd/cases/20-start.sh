@@ -1,8 +1,9 @@
 # Configured, migrated, started: it is ready, says what it does, writes, and tells no secret.
+says_what_it_does() { [ "$(property StatusText)" ]; }
+
 running
-has ActiveState active
-same "$(property SubState)" running "the unit's state"
-[ "$(property StatusText)" ] || fail "there is no status text"
+same "$(property ActiveState)" active "the unit's state"
+await 10 says_what_it_does
 note "status: $(property StatusText)"
 
 [ "$(inside stat --format %U "/proc/$(property MainPID)")" != root ] || fail "it runs as root"

@@ -11,5 +11,6 @@ same "$(property ActiveState)" active "the unit's state"
 [ "$(property MainPID)" != "$before" ] || fail "the old program runs on"
 same "$(inside md5sum /etc/tallyd/config.toml)" "$configuration" "the configuration"
 ready
+note "away for $((($(property ActiveEnterTimestampMonotonic) - $(property ActiveExitTimestampMonotonic)) / 1000)) ms"
 acknowledge 200
 all_there

@@ -1,6 +1,7 @@
 # Both databases come up long after the service: it waits, says so, and is there when they are.
 running
-inside systemctl stop tallyd redis-server mariadb
+inside systemctl stop tallyd
+databases stop
 inside systemctl start --no-block tallyd
 until=$((SECONDS + ${OUTAGE:-30}))
 while [ "$SECONDS" -lt "$until" ]; do
@@ -10,7 +11,7 @@ while [ "$SECONDS" -lt "$until" ]; do
 done
 [ "$(property StatusText)" ] || fail "it does not say what it waits for"
 note "status meanwhile: $(property StatusText)"
-inside systemctl start redis-server mariadb
+databases start
 await 30 has ActiveState active
 await 30 ready
 like 10086 "$(date +%s)"
