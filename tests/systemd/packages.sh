@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes three packages in target/systemd/packages: 1.deb is the package; 2.deb the same under a higher version, to upgrade
-# to; 3.deb higher still, and built with failpoints.
+# to; 3.deb higher still, with a program that has failpoints.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -21,8 +21,9 @@ again() {
     rm -r "$tree"
 }
 
-cargo build --release --locked --features failpoints
-strip -o target/systemd/tallyd-failpoints target/release/tallyd
+# As the tests build it.
+cargo build --quiet --locked --features failpoints
+strip -o target/systemd/tallyd-failpoints target/debug/tallyd
 make --no-print-directory deb
 cp target/debian/tallyd_*.deb "$packages/1.deb"
 again 1 2 99.0.0-1

@@ -9,7 +9,7 @@ admin=http://127.0.0.1:7781
 fail() { echo "$*" >&2; exit 1; }
 
 # A figure for the line of a case that passed.
-note() { echo "NOTE $*"; }
+note() { printf '\nNOTE %s\n' "$*"; }
 
 # Waits until a command succeeds, for at most so many seconds.
 await() {
@@ -39,7 +39,7 @@ logged() { journal | grep --fixed-strings -- "$1" >/dev/null; }
 sql() { inside mariadb --batch --skip-column-names tallyd --execute "$1"; }
 redis() { inside redis-cli "$@"; }
 http() { inside curl --silent --show-error --fail --max-time 5 "$@"; }
-ready() { http "$admin/readyz"; }
+ready() { http "$admin/readyz" >/dev/null; }
 
 # Starts or stops both; Debian's MariaDB would be started again by whoever connects to its socket.
 databases() { inside systemctl "$1" redis-server mariadb.socket mariadb; }
@@ -94,10 +94,9 @@ apt() {
     inside env DEBIAN_FRONTEND=noninteractive apt-get --yes --quiet --quiet --option Dpkg::Use-Pty=0 "$@" 2>&1
 }
 
-# Lines of the drop-in beside the one that names the secrets, in force after the next restart.
+# Changes the unit, until the next `running`.
 drop_in() {
-    inside mkdir -p /etc/systemd/system/tallyd.service.d
-    printf '[Service]\n%s\n' "$1" | inside tee /etc/systemd/system/tallyd.service.d/test.conf >/dev/null
+    printf '%s\n' "$@" | inside tee /etc/systemd/system/tallyd.service.d/test.conf >/dev/null
     inside systemctl daemon-reload
 }
 
