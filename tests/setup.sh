@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs; with `deb` what building the Debian package needs, and no servers;
-# with `systemd` what tests/systemd/run.sh needs, whose servers are in its container.
+# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
+# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs; with `deb` what building the Debian
+# package needs, and no servers; with `systemd` that and what tests/systemd/run.sh needs: its servers are in a container.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.

@@ -17,10 +17,11 @@ for case in tests/systemd/cases/${CASES:-*}.sh; do
     set -e
     if [ "$outcome" -eq 0 ]; then
         passed=$((passed + 1))
-        printf 'passed  %-28s %3d s  %s\n' "$name" $(($(date +%s) - began)) "$(sed -n 's/^NOTE //p' "$log/$name" | paste -sd';')"
+        notes=$(sed -n 's/^NOTE //p' "$log/$name" | paste -sd';')
+        printf 'passed  %-24s %3d s  %s\n' "$name" $(($(date +%s) - began)) "$notes"
     else
         failed=$((failed + 1))
-        printf 'FAILED  %-28s %3d s\n' "$name" $(($(date +%s) - began))
+        printf 'FAILED  %-24s %3d s\n' "$name" $(($(date +%s) - began))
         tail -n 15 "$log/$name" | sed 's/^/        /'
         inside journalctl --unit=tallyd --no-pager --output=cat --lines=12 2>&1 | cut -c 1-300 | sed 's/^/        | /'
     fi

@@ -7,7 +7,8 @@ same "$(inside systemctl is-enabled tallyd)" enabled "the unit"
 same "$(property ActiveState)" inactive "the unit's state"
 same "$(property ExecMainStartTimestampMonotonic)" 0 "the time of the first start"
 
-same "$(inside dpkg-query --show --showformat '${Conffiles}' tallyd | awk 'NF { print $1 }')" /etc/tallyd/config.toml "the conffiles"
+conffiles=$(inside dpkg-query --show --showformat '${Conffiles}' tallyd | awk 'NF { print $1 }')
+same "$conffiles" /etc/tallyd/config.toml "the conffiles"
 same "$(inside stat --format '%U:%G %a' /etc/tallyd/config.toml)" "root:root 644" "the configuration's mode"
 same "$(inside dpkg --verify tallyd)" "" "what dpkg misses"
 

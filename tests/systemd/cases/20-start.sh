@@ -15,4 +15,5 @@ same "$(sql 'SELECT user_id, status FROM interaction_record WHERE target_id = 10
 logged 'tallyd starts' || fail "the journal does not say that it started"
 inside journalctl --sync
 ! inside journalctl --no-pager | grep "$secret" || fail "the journal tells the password"
-! inside sh -c 'cat /proc/[0-9]*/cmdline' | tr '\0' ' ' | grep -- "tallyd.*$secret" || fail "the password is an argument"
+! inside cat "/proc/$(property MainPID)/cmdline" "/proc/$(property MainPID)/environ" | grep --text "$secret" ||
+    fail "the password is an argument or a variable"

@@ -1,5 +1,5 @@
-# A reload takes over the level of the log and the tokens, in the same process; a configuration that is wrong changes
-# nothing. Tokens to be rotated are in the state directory, which nobody else can enter.
+# A reload takes over the level of the log and the tokens, in the same process, and names what needs a restart; a
+# configuration that is wrong changes nothing. Tokens to be rotated are in the state directory, which nobody else can enter.
 tokens() { printf '%s\n' "$@" | inside tee /var/lib/tallyd/api-tokens >/dev/null; }
 bearer() { like 10086 43 --header "Authorization: Bearer $1"; }
 
@@ -12,9 +12,11 @@ bearer "$secret-1"
 ! bearer "$secret-2" || fail "a token of no file is good"
 
 tokens "$secret-2"
-inside sed -i 's/^level = .*/level = "debug"/' /etc/tallyd/config.toml
+inside sed -i -e 's/^level = .*/level = "debug"/' -e 's/^grace_seconds = .*/grace_seconds = 19/' \
+    /etc/tallyd/config.toml
 inside systemctl reload tallyd
 await 10 logged log.level
+await 10 logged serve.grace_seconds
 await 10 bearer "$secret-2"
 ! bearer "$secret-1" || fail "the old token is still good"
 

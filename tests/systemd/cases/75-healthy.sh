@@ -1,6 +1,7 @@
 # The same limits, a daemon at work all the time, and a MySQL that stands still for a while: the watchdog stays quiet.
 running
-inside sed -i -e 's/^timeout_ms = 10000/timeout_ms = 1000/' -e 's/^cron = .*/cron = "* * * * * *"/' /etc/tallyd/config.toml
+inside sed -i -e 's/^timeout_ms = 10000/timeout_ms = 1000/' -e 's/^cron = .*/cron = "* * * * * *"/' \
+    /etc/tallyd/config.toml
 drop_in '[Service]' WatchdogSec=4
 inside systemctl restart tallyd
 process=$(property MainPID)
