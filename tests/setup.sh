@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
 # linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
-# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs, with `rules` promtool for
-# tests/rules.sh.
+# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs; with `rules` promtool for
+# tests/rules.sh; with `deb` what building the Debian package needs, and no servers; with `systemd` that and what
+# tests/systemd/run.sh needs: its servers are in a container.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -29,9 +30,21 @@ need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
 need mariadb-dump mariadb-client
-if [ "${1:-}" = openapi ]; then
-    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-fi
+case "${1:-}" in
+    openapi) python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv) ;;
+    deb | systemd)
+        packages=()
+        need cc gcc
+        need make make
+        need strip binutils
+        need dpkg-shlibdeps dpkg-dev
+        ;;&
+    systemd)
+        need debootstrap debootstrap
+        need systemd-nspawn systemd-container
+        need nsenter util-linux
+        ;;
+esac
 
 if [ "${#packages[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
@@ -44,7 +57,7 @@ if [ "${#packages[@]}" -gt 0 ]; then
 fi
 
 # The package redis-server would start a service. It holds little but this link: the program looks at its own name.
-if ! has redis-server; then
+if ! has redis-server && has redis-check-rdb; then
     program=$(command -v redis-check-rdb)
     as_root ln -s "$program" /usr/local/bin/redis-server
 fi

@@ -12,7 +12,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
-    let report = check(&context).await;
+    let report = Box::pin(check(&context)).await;
     if args.json {
         output::json(&report)?
     } else {
@@ -30,7 +30,12 @@ fn text(report: &Report) -> String {
             Level::Fail => "FAIL",
         };
         lines.push(format!("{level}  {}: {}", finding.name, finding.detail));
-        lines.extend(finding.fix.iter().map(|fix| format!("      mend it: {fix}")));
+        let Some(fix) = &finding.fix else { continue };
+        // A command has a line of its own, whole, to be copied.
+        let command = finding.command.as_deref().unwrap_or(fix);
+        lines.push(format!("      mend it: {command}"));
+        let rest = fix.strip_prefix(command).unwrap_or_default().trim_start_matches(", ");
+        lines.extend((!rest.is_empty()).then(|| format!("               {rest}")));
     }
     lines.join("\n")
 }

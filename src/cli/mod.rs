@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod exit;
+mod man;
 mod migrate;
 mod output;
 mod progress;
@@ -58,6 +59,9 @@ enum Command {
     Migrate,
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 /// Runs a command, and answers the exit code of the process.
@@ -65,6 +69,7 @@ enum Command {
 pub fn main(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         command => match configuration(cli.config.as_deref()) {
             Ok((config, filter)) => start(config, filter).and_then(|(context, level, runtime)| {
                 let outcome = runtime.block_on(dispatch(command, context, level));
@@ -116,6 +121,7 @@ async fn dispatch(command: Command, context: Context, level: Level) -> anyhow::R
         Command::Check(args) => Box::pin(check::run(args, context)).await,
         Command::Migrate => migrate::run(&context).await,
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

@@ -24,6 +24,7 @@ mod api_secrets;
 mod api_toggle;
 mod busy;
 mod case15;
+mod checking;
 mod closed;
 mod cold;
 mod crash;
