@@ -11,7 +11,7 @@ pub struct Step {
     pub output: Vec<String>,
 }
 
-fn readme() -> String {
+pub fn readme() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
 }
 

@@ -5,6 +5,7 @@ mod adding;
 mod blocks;
 mod installing;
 mod moving;
+mod references;
 mod reloading;
 mod restored;
 mod stage;
