@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Rig, eventually};
+use crate::support::{PrivateMysql, Redis, Rig, eventually};
 
 /// Type and names of labels.
 type Shape = (String, BTreeSet<String>);
@@ -156,4 +156,21 @@ async fn what_runs_and_passes_came_to_outlives_the_daemon() {
         value(&text, "tallyd_report_waiting_seconds") == Some(0)
     };
     eventually(std::time::Duration::from_secs(30), mailed, "no report waits").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scrape_goes_on_without_mysql() {
+    let Some(mut mysql) = PrivateMysql::start(&[]).await else { return };
+    let (redis, db) = (Redis::start().await, mysql.create_database("tallyd").await);
+    let rig = Rig::on(&redis, &db, "");
+    let served = rig.serve(&["--no-schedule"]).await;
+    let has = |text: &str, line: &str| text.lines().any(|found| found == line);
+    let text = served.admin.get("/metrics").await.expect(200).body;
+    assert!(has(&text, "tallyd_mysql_up 1") && has(&text, "tallyd_degraded_pending_writes 0"), "{text}");
+    mysql.kill();
+    let begun = std::time::Instant::now();
+    let text = served.admin.get("/metrics").await.expect(200).body;
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(has(&text, "tallyd_mysql_up 0") && has(&text, "tallyd_redis_up 1"), "{text}");
+    assert!(!text.contains("\ntallyd_degraded_pending_writes "), "{text}");
 }
