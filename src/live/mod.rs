@@ -12,11 +12,12 @@ mod group_commit;
 mod link;
 mod load;
 mod probe;
+mod ready;
 mod unload;
 mod warm;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -24,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::breaker::BreakerState;
+pub use self::ready::Ready;
 pub use self::warm::Warmed;
 
 use self::breaker::Breaker;
@@ -186,7 +188,7 @@ pub struct Live {
     /// Operations that may be on their way to Redis at once.
     room: Arc<Semaphore>,
     breaker: Breaker,
-    limits: Arc<Limits>,
+    limits: Arc<Mutex<Arc<Limits>>>,
     group_commit: GroupCommit,
     _tasks: Arc<DropGuard>,
 }
@@ -210,17 +212,11 @@ impl Live {
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
             breaker,
-            limits: Arc::new(Limits::new(context.config.degraded.max_qps)),
+            limits: Arc::new(Mutex::new(Arc::new(Limits::new(context.config.degraded.max_qps)))),
             group_commit,
             _tasks: Arc::new(stop.drop_guard()),
             context,
         }
-    }
-
-    /// Whether Redis takes writes. The reason if not.
-    pub async fn ready(&self) -> Result<(), String> {
-        let (number, store) = self.link.store().await?;
-        store.try_write().await.map_err(|error| LiveError::from(self.failed(number, &error)).to_string())
     }
 
     /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the

@@ -28,6 +28,7 @@ mod session;
 mod sessions;
 mod settle;
 mod sizing;
+mod standing;
 mod unload;
 mod upsert;
 
@@ -48,4 +49,5 @@ pub use privileges::{Grant, Privileges};
 pub use reads::UserPlace;
 pub use session::{Session, Sink};
 pub use sessions::{Borrowed, Sessions};
+pub use standing::Standing;
 pub use unload::Kept;
