@@ -40,7 +40,7 @@ mod tests {
             let script = String::from_utf8(script).unwrap();
             // By its description, or, for bash, by its name.
             assert!(!script.contains("manual pages") && !script.contains("tallyd,man"), "{shell}: {script}");
-            assert!(script.contains("reconcile") && script.contains("-V"), "{shell}: {script}");
+            assert!(script.contains("reconcile") && script.contains("version"), "{shell}: {script}");
         }
     }
 }
