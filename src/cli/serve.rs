@@ -15,7 +15,7 @@ use crate::admin::{self, Admin};
 use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
-use crate::metrics::{CacheMetrics, Metrics};
+use crate::metrics::{CacheMetrics, Metrics, WriteRate};
 use crate::reconcile::{self, Reconciler};
 use crate::report;
 use crate::sink::SinkError;
@@ -82,12 +82,15 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     background.spawn(report::keep_mailing(context.clone(), metrics.reconcile.clone(), stop.clone()));
     let writes = metrics.writes.clone();
     background.spawn(keep_toll(context.clone(), move || writes.total(), stop.clone()));
+    let rate = WriteRate::new(metrics.writes.clone());
+    background.spawn(rate.clone().keep(stop.clone()));
     background.close();
 
     let admin = Admin {
         context: context.clone(),
         live: live.clone(),
         metrics: metrics.clone(),
+        rate,
         waker,
         started: Instant::now(),
     };

@@ -30,7 +30,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     let clear = if args.watch && !args.json && std::io::stdout().is_terminal() { CLEAR } else { "" };
     loop {
-        let status = gather(&context).await;
+        let status = gather(&context, None).await;
         let reader = if args.json {
             output::json(&status)?
         } else {
