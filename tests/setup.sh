@@ -26,6 +26,7 @@ has redis-server || need redis-check-rdb redis-tools
 need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
+need chromium chromium
 if [ "${1:-}" = openapi ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 fi

@@ -29,7 +29,7 @@ pub fn check(headers: &HeaderMap, only_local: bool) -> Result<(), Problem> {
     let Some(host) = host else { return refused("the header Host does not say whose page sent this") };
     if let Some(origin) = origin {
         let origin = origin.to_str().ok().and_then(|origin| Url::parse(origin).ok());
-        if !origin.is_some_and(|origin| authority(&origin) == authority_as(&host, &origin)) {
+        if origin.is_none_or(|origin| authority(&origin) != authority_as(&host, &origin)) {
             return refused("the header Origin is not what the header Host is");
         }
     }

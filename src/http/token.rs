@@ -26,6 +26,7 @@ pub fn check(tokens: &[Secret], headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Whether it is any of the tokens, by a comparison whose time does not depend on how much of it is right.
+#[must_use]
 pub fn is_known(tokens: &[Secret], token: &[u8]) -> bool {
     tokens.iter().fold(Choice::from(0), |known, good| known | good.expose().as_bytes().ct_eq(token)).into()
 }

@@ -38,8 +38,8 @@ impl Verdict {
     }
 }
 
-fn finding(what: impl Into<String>, why: Option<String>, since: Option<String>) -> Option<Finding> {
-    Some(Finding { what: what.into(), why, since })
+fn finding(what: impl Into<String>, why: Option<String>, since: Option<String>) -> Finding {
+    Finding { what: what.into(), why, since }
 }
 
 fn ago(seconds: Option<u64>) -> Option<String> {
@@ -49,18 +49,18 @@ fn ago(seconds: Option<u64>) -> Option<String> {
 fn redis(status: &Status) -> Option<Finding> {
     let error = status.redis.error.clone();
     if !status.redis.up {
-        return finding("Redis is down; writes go to MySQL", error, ago(status.breaker_since_s));
+        return Some(finding("Redis is down; writes go to MySQL", error, ago(status.breaker_since_s)));
     }
     if status.breaker == "open" {
-        return finding("Redis does not take writes; they go to MySQL", error, ago(status.breaker_since_s));
+        return Some(finding("Redis does not take writes; they go to MySQL", error, ago(status.breaker_since_s)));
     }
-    error.and_then(|error| finding("Redis is up, but holds what cannot be used", Some(error), None))
+    error.map(|error| finding("Redis is up, but holds what cannot be used", Some(error), None))
 }
 
 fn mysql(status: &Status) -> Option<Finding> {
     let error = status.mysql.error.clone()?;
     let what = if status.mysql.up { "MySQL is up, but cannot be used" } else { "MySQL is down; nothing is synced" };
-    finding(what, Some(error), None)
+    Some(finding(what, Some(error), None))
 }
 
 fn replaying(status: &Status) -> Option<Finding> {
@@ -68,7 +68,11 @@ fn replaying(status: &Status) -> Option<Finding> {
         return None;
     }
     let pending = status.degraded.pending.map(|pending| format!("{} to go", counted(pending, "write", "writes")));
-    finding("Degraded writes are being replayed; reads are answered by MySQL", pending, ago(status.breaker_since_s))
+    Some(finding(
+        "Degraded writes are being replayed; reads are answered by MySQL",
+        pending,
+        ago(status.breaker_since_s),
+    ))
 }
 
 fn restoring(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
@@ -78,7 +82,7 @@ fn restoring(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     if names.is_empty() {
         return None;
     }
-    finding(format!("Redis lost writes and is being restored: {}", names.join(", ")), None, None)
+    Some(finding(format!("Redis lost writes and is being restored: {}", names.join(", ")), None, None))
 }
 
 /// The newest run, if it is not done; since the oldest of those in a row that were not.
@@ -88,7 +92,7 @@ fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let first = runs.iter().take_while(|run| !run.is_done()).last()?;
     let reasons = newest.reasons(vocabulary);
     let why = (!reasons.is_empty()).then(|| reasons.join("; "));
-    finding(format!("The last run is {}", newest.outcome), why, Some(format!("since {}", first.started_at)))
+    Some(finding(format!("The last run is {}", newest.outcome), why, Some(format!("since {}", first.started_at))))
 }
 
 fn pass(status: &Status) -> Option<Finding> {
@@ -105,5 +109,5 @@ fn pass(status: &Status) -> Option<Finding> {
         report::Verdict::Unknown => "The last pass of reconciliation ended in a way that this version does not know",
     };
     let why = newest.error.or_else(|| newest.residual.map(|left| format!("{} left", counted(left, "drift", "drifts"))));
-    finding(what, why, first.started_at.map(|at| format!("since {}", time(at))))
+    Some(finding(what, why, first.started_at.map(|at| format!("since {}", time(at)))))
 }

@@ -36,6 +36,7 @@ mod load_guard;
 mod loss;
 mod outage;
 mod overlap;
+mod page;
 mod pause;
 mod reconciling;
 mod recovery;

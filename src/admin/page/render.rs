@@ -6,7 +6,7 @@ use super::tables::{partitions, passes, runs};
 use crate::last_run::LastRun;
 use crate::model::Vocabulary;
 use crate::report::Figures;
-use crate::report::words::{UNKNOWN, duration, known, number};
+use crate::report::words::{UNKNOWN, counted, duration, known};
 use crate::status::{Status, Verdict};
 
 /// How often a browser looks again, seconds; more often while a run is waited for.
@@ -36,11 +36,11 @@ pub(super) enum Notice {
 }
 
 /// A whole document. Styles bear `nonce`.
-pub(super) fn page(status: &Status, vocabulary: &Vocabulary, form: Form, notice: Notice, nonce: &str) -> Markup {
+pub(super) fn page(status: &Status, vocabulary: &Vocabulary, form: Form, notice: &Notice, nonce: &str) -> Markup {
     let of_runs: Vec<LastRun> = status.last_runs.iter().filter_map(|run| LastRun::of(run.get())).collect();
     let of_passes: Vec<Figures> =
         status.reconcile.passes.iter().filter_map(|pass| serde_json::from_str(pass.get()).ok()).collect();
-    let (noticed, waits) = told(&notice, &of_runs);
+    let (noticed, waits) = told(notice, &of_runs);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -102,8 +102,8 @@ fn told(notice: &Notice, runs: &[LastRun]) -> (Option<(&'static str, String)>, b
         Notice::Run(id) => match runs.iter().find(|run| run.run_id == *id) {
             Some(run) => {
                 let class = if run.is_done() { "notice good" } else { "notice bad" };
-                let (changes, took) = (number(run.changes), duration(run.duration_ms));
-                (Some((class, format!("Run {id} is {}: {changes} changes in {took}.", run.outcome))), false)
+                let (changes, took) = (counted(run.changes, "change", "changes"), duration(run.duration_ms));
+                (Some((class, format!("Run {id} is {}: {changes} in {took}.", run.outcome))), false)
             }
             None => (Some(("notice", format!("Run {id} started; its outcome will be shown here."))), true),
         },
@@ -132,7 +132,7 @@ fn tiles(status: &Status) -> Markup {
     html! {
         dl class="tiles" {
             div { dt { "Changes waiting" } dd { (known(changes)) }
-                dd class="below" { (known(dirty)) " targets; oldest " (oldest.as_deref().unwrap_or(UNKNOWN)) } }
+                dd class="below" { (dirty.map_or_else(|| UNKNOWN.to_owned(), |dirty| counted(dirty, "target", "targets"))) "; oldest " (oldest.as_deref().unwrap_or(UNKNOWN)) } }
             div { dt { "Writes a second" } dd { (rate) } dd class="below" { "over the last minute" } }
             div { dt { "Lag, half within" } dd { (lag.as_ref().map_or(UNKNOWN, |lag| &lag.0)) }
                 dd class="below" { "99 % within " (lag.as_ref().map_or(UNKNOWN, |lag| &lag.1)) } }

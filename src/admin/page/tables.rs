@@ -11,6 +11,7 @@ use crate::report::{Figures, Verdict};
 use crate::status::{PartitionStatus, Status};
 
 pub(super) fn partitions(status: &Status, vocabulary: &Vocabulary) -> Markup {
+    let free = if status.mysql.up { "free" } else { UNKNOWN };
     html! {
         table {
             thead { tr {
@@ -22,12 +23,12 @@ pub(super) fn partitions(status: &Status, vocabulary: &Vocabulary) -> Markup {
                 th scope="col" class="figure wide" { "Checkpoint" }
                 th scope="col" class="wide" { "Lease" }
             } }
-            tbody { @for partition in &status.partitions { (of_partition(partition, vocabulary)) } }
+            tbody { @for partition in &status.partitions { (of_partition(partition, free, vocabulary)) } }
         }
     }
 }
 
-fn of_partition(of: &PartitionStatus, vocabulary: &Vocabulary) -> Markup {
+fn of_partition(of: &PartitionStatus, free: &str, vocabulary: &Vocabulary) -> Markup {
     let oldest = of.oldest_change_ms.and_then(|ms| u64::try_from(ms).ok()).map(duration);
     html! {
         tr {
@@ -41,7 +42,7 @@ fn of_partition(of: &PartitionStatus, vocabulary: &Vocabulary) -> Markup {
             td class="figure" { (known(of.inflight)) }
             td class="figure" { (oldest.as_deref().unwrap_or(UNKNOWN)) }
             td class="figure wide" { (of.checkpoint.as_deref().unwrap_or(UNKNOWN)) }
-            td class="wide" { (of.lease_owner.as_deref().unwrap_or("free")) }
+            td class="wide" { (of.lease_owner.as_deref().unwrap_or(free)) }
         }
     }
 }

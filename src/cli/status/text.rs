@@ -241,7 +241,7 @@ why the last run is not done:
   video 2/1 busy: the lease is held by db2-9-f0
 
 reconciled                outcome looked at differing  repaired     left         took
-2026-01-02T03:00:00.000Z repaired    12,345         2         3        0      1 min 5 s";
+2026-01-02T03:00:00.000Z repaired    12,345         2         3        0    1 min 5 s";
         assert_eq!(render(&vocabulary(), &status(runs)), expected);
     }
 
