@@ -32,7 +32,7 @@ const LEAST_CONTRAST: &str = r"(() => {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_fits_and_can_be_read_on_phone_and_desktop_by_day_and_night() {
     let Some(mut browser) = Chromium::start(&this_test()) else { return };
-    let long = "a_name_of_a_kind_that_is_long_as_names_go";
+    let long = "a_name_that_is_as_long_as_may_be";
     let rig = Rig::start(&format!("[[target]]\nname = \"{long}\"\ncode = 65535\n")).await;
     let served = rig.serve(&["--no-schedule"]).await;
     served.api().put(&format!("/v1/like/{long}/9223372036854775807/users/42")).await.expect(200);
@@ -53,8 +53,9 @@ async fn it_fits_and_can_be_read_on_phone_and_desktop_by_day_and_night() {
             browser.look(width, 844, scheme);
             browser.open(&format!("http://{}/", served.admin.address));
             let what = format!("{width} {scheme}, broken: {broken}");
-            let wide = browser.evaluate("[document.documentElement.scrollWidth, innerWidth]");
-            assert_eq!(wide[0], wide[1], "{what}");
+            // Not innerWidth, which grows on a phone with what does not fit.
+            let wide = browser.evaluate("document.documentElement.scrollWidth").as_u64().unwrap();
+            assert!(wide <= width, "{what}: {wide} wide");
             let least = browser.evaluate(LEAST_CONTRAST);
             assert!(least[0].as_f64().unwrap() >= 4.5, "{what}: {least}");
             let dark = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)";

@@ -97,7 +97,7 @@ impl Chromium {
     }
 
     /// The size of the window, and `light` or `dark`.
-    pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
+    pub fn look(&mut self, width: u64, height: u64, scheme: &str) {
         let phone = width < 600;
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone });
         self.call("Emulation.setDeviceMetricsOverride", &size);
