@@ -30,6 +30,7 @@ need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
 need mariadb-dump mariadb-client
+need chromium chromium
 case "${1:-}" in
     openapi) python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv) ;;
     deb | systemd)

@@ -226,6 +226,12 @@ impl Live {
         if self.link.is_down() { BreakerState::Open } else { self.breaker.state() }
     }
 
+    /// For how long reads have not all been answered by Redis; `None` while they are.
+    #[must_use]
+    pub fn degraded_for(&self) -> Option<Duration> {
+        self.breaker.degraded_for()
+    }
+
     fn patience(&self) -> Duration {
         self.context.config.redis.timeout
     }

@@ -32,6 +32,6 @@ pub use proxy::Proxy;
 pub use redis::{PrivateRedis, Redis, RedisAt};
 pub use rig::{Rig, forget_own_settings};
 pub use rustix::process::Signal;
-pub use skip::failpoints;
+pub use skip::{failpoints, skipped, this_test};
 pub use smtp::{Received, Smtp, SmtpRules, Tls};
 pub use wait::eventually;
