@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker, make and, on Debian, a browser. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs.
+# linker, make and, on Debian, a browser. It starts no service, changes nothing that is there, and is silent when nothing
+# is missing. With the argument `openapi` also what tests/openapi.sh needs.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
