@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
 # linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs.
+# argument `openapi` also what tests/openapi.sh needs; with `browser` also a Chromium, which the tests of the status page
+# can do without: they are skipped then, and say so.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -11,6 +12,13 @@ has() { command -v "$1" >/dev/null; }
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install() {
+    as_root apt-get update -qq
+    # --no-remove: MySQL's and MariaDB's packages exclude each other, and nobody's MySQL goes for the sake of a test.
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" \
+        </dev/null >/dev/null
 }
 
 packages=()
@@ -26,7 +34,6 @@ has redis-server || need redis-check-rdb redis-tools
 need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
-need chromium chromium
 if [ "${1:-}" = openapi ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 fi
@@ -35,14 +42,17 @@ if [ "${#packages[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
     has apt-get || { echo "tests/setup.sh: please install: ${packages[*]}" >&2; exit 1; }
     echo "tests/setup.sh: installing ${packages[*]}"
-    as_root apt-get update -qq
-    # --no-remove: MySQL's and MariaDB's packages exclude each other, and nobody's MySQL goes for the sake of a test.
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove \
-        "${packages[@]}" </dev/null >/dev/null
+    install "${packages[@]}"
 fi
 
 # The package redis-server would start a service. It holds little but this link: the program looks at its own name.
 if ! has redis-server; then
     program=$(command -v redis-check-rdb)
     as_root ln -s "$program" /usr/local/bin/redis-server
+fi
+
+# Not every distribution has it.
+if [ "${1:-}" = browser ] && ! has chromium && ! has google-chrome && ! has chromium-browser; then
+    echo "tests/setup.sh: installing chromium"
+    { has apt-get && install chromium; } || echo "tests/setup.sh: there is no chromium to install" >&2
 fi
