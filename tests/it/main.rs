@@ -54,4 +54,5 @@ mod trial;
 mod two_processes;
 mod under_load;
 mod waking;
+mod watching;
 mod writers;

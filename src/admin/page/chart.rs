@@ -9,12 +9,14 @@ use crate::report::words::{counted, duration};
 const STEP: usize = 20;
 const BAR: usize = 14;
 const HEIGHT: u64 = 60;
+/// Room for so many; fewer stand at the right.
+const ROOM: usize = 20;
 
 /// `runs`: newest first; drawn from left to right, oldest first.
 pub(super) fn chart(runs: &[LastRun]) -> Markup {
     let longest = runs.iter().map(|run| run.duration_ms).max().unwrap_or_default();
     let failed = runs.iter().filter(|run| !run.is_done()).count();
-    let width = runs.len() * STEP;
+    let (width, empty) = (ROOM * STEP, ROOM.saturating_sub(runs.len()));
     html! {
         svg class="chart" viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="img"
             aria-labelledby="chart-title chart-desc" {
@@ -25,7 +27,7 @@ pub(super) fn chart(runs: &[LastRun]) -> Markup {
             }
             @for (at, run) in runs.iter().rev().enumerate() {
                 @let height = height(run.duration_ms, longest);
-                rect class=(if run.is_done() { "done" } else { "undone" }) x=(at * STEP + (STEP - BAR) / 2)
+                rect class=(if run.is_done() { "done" } else { "undone" }) x=((empty + at) * STEP + (STEP - BAR) / 2)
                     y=(HEIGHT - height) width=(BAR) height=(height) {
                     title { (run.started_at) ": " (run.outcome) ", " (duration(run.duration_ms)) }
                 }

@@ -21,7 +21,7 @@ async fn it_shows_what_is_there_and_nothing_of_it_is_markup() {
          VALUES ('x', 'api', 'x', '2038-01-01', 1, 'failed', 0, '{evil}')"
     ))
     .await;
-    let page = served.admin.get("/?run=<script>7").await.expect(200);
+    let page = served.admin.get("/?run=%3Cscript%3E7").await.expect(200);
     for part in
         ["Changes waiting", "note 1/0", "Sync now", "&lt;script&gt;3", "note 1/0 &lt;script&gt;5: &lt;script&gt;6"]
     {
