@@ -132,10 +132,15 @@ fn tiles(status: &Status) -> Markup {
     html! {
         dl class="tiles" {
             div { dt { "Changes waiting" } dd { (known(changes)) }
-                dd class="below" { (dirty.map_or_else(|| UNKNOWN.to_owned(), |dirty| counted(dirty, "target", "targets"))) "; oldest " (oldest.as_deref().unwrap_or(UNKNOWN)) } }
+                dd class="below" {
+                    @if let Some(dirty) = dirty { (counted(dirty, "target", "targets")) } @else { "not known" }
+                    @if let Some(oldest) = oldest { "; oldest " (oldest) }
+                } }
             div { dt { "Writes a second" } dd { (rate) } dd class="below" { "over the last minute" } }
             div { dt { "Lag, half within" } dd { (lag.as_ref().map_or(UNKNOWN, |lag| &lag.0)) }
-                dd class="below" { "99 % within " (lag.as_ref().map_or(UNKNOWN, |lag| &lag.1)) } }
+                dd class="below" {
+                    @if let Some((_, most)) = &lag { "99\u{a0}% within " (most) } @else { "no run with changes is known" }
+                } }
             div { dt { "Breaker" } dd { (status.breaker) }
                 dd class="below" { (known(status.degraded.pending)) " degraded writes to replay; "
                     (known(status.degraded.replayed_total)) " replayed" } }

@@ -32,7 +32,7 @@ fn of_partition(of: &PartitionStatus, free: &str, vocabulary: &Vocabulary) -> Ma
     let oldest = of.oldest_change_ms.and_then(|ms| u64::try_from(ms).ok()).map(duration);
     html! {
         tr {
-            th scope="row" {
+            th scope="row" class="name" {
                 (name(vocabulary, Partition { target_type: of.target_type, shard: of.shard }))
                 @if of.restoring == Some(true) { " " span class="badge bad" { "restoring" } }
                 @if let Some(owner) = &of.lease_owner { div class="below narrow" { "held by " (owner) } }

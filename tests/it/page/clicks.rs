@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use super::looks::assert_legible;
 use crate::support::{Browser, Rig, Served};
 
 const REFUSED: &str = "urn:tallyd:problem:cross-site";
@@ -38,7 +39,7 @@ async fn with_tokens_a_click_needs_one() {
     let Some(mut browser) = Browser::start().await else { return };
     let rig = Rig::start("").await;
     let served = with_token(&rig, "open-sesame").await;
-    browser.open(&format!("http://{}/", served.admin.address)).await;
+    assert_legible(&mut browser, &served, "token").await;
     // The browser itself asks for the missing token.
     browser.click("button").await;
     assert_eq!(browser.evaluate("document.activeElement.name").await, Some("token".into()));

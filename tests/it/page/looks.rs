@@ -41,7 +41,7 @@ async fn fail(rig: &Rig) {
 }
 
 /// The page at `address` fits and can be read in every look.
-async fn assert_legible(browser: &mut Browser, served: &Served, name: &str) {
+pub(super) async fn assert_legible(browser: &mut Browser, served: &Served, name: &str) {
     let origin = format!("http://{}/", served.admin.address);
     for (width, height) in [(390, 844), (1200, 800)] {
         for scheme in ["light", "dark"] {

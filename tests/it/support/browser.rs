@@ -19,7 +19,7 @@ const PROGRAMS: [&str; 3] = ["chromium", "google-chrome", "chromium-browser"];
 
 /// It takes the protocol from file descriptor 3 and answers on 4. Every name ends at this machine: so nobody else is
 /// asked, and a test may play the part of a site elsewhere.
-const START: &str = "exec \"$0\" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+const START: &str = "exec \"$0\" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run \
     --disable-component-update --disable-background-networking --disable-features=HttpsUpgrades \
     --host-resolver-rules='MAP * 127.0.0.1' --user-data-dir=\"$HOME/profile\" --remote-debugging-pipe about:blank \
     3<&0 4>&1 1>&2 2>\"$HOME/log\"";
