@@ -1,5 +1,6 @@
 //! Whether all is well, in words.
 
+use chrono::DateTime;
 use serde::Serialize;
 
 use super::Status;
@@ -85,6 +86,12 @@ fn restoring(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     Some(finding(format!("Redis lost writes and is being restored: {}", names.join(", ")), None, None))
 }
 
+/// As it was found where it is no time.
+fn since(rfc3339: &str) -> String {
+    let at = DateTime::parse_from_rfc3339(rfc3339);
+    format!("since {}", at.map_or_else(|_| rfc3339.to_owned(), |at| time(at.to_utc())))
+}
+
 /// The newest run, if it is not done; since the oldest of those in a row that were not.
 fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let runs: Vec<LastRun> = status.last_runs.iter().filter_map(|run| LastRun::of(run.get())).collect();
@@ -92,7 +99,7 @@ fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let first = runs.iter().take_while(|run| !run.is_done()).last()?;
     let reasons = newest.reasons(vocabulary);
     let why = (!reasons.is_empty()).then(|| reasons.join("; "));
-    Some(finding(format!("The last run is {}", newest.outcome), why, Some(format!("since {}", first.started_at))))
+    Some(finding(format!("The last run is {}", newest.outcome), why, Some(since(&first.started_at))))
 }
 
 fn pass(status: &Status) -> Option<Finding> {

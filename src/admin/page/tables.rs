@@ -59,7 +59,7 @@ pub(super) fn runs(runs: &[LastRun]) -> Markup {
                 th scope="col" { "Outcome" }
                 th scope="col" class="wide" { "Trigger" }
                 th scope="col" class="figure" { "Changes" }
-                th scope="col" class="figure" { "Rows" }
+                th scope="col" class="figure wide" { "Rows" }
                 th scope="col" class="figure wide" { "Rejected" }
                 th scope="col" class="figure wide" { "Left" }
                 th scope="col" class="figure" { "Took" }
@@ -69,7 +69,7 @@ pub(super) fn runs(runs: &[LastRun]) -> Markup {
                 td { span class=(if run.is_done() { "badge good" } else { "badge bad" }) { (run.outcome) } }
                 td class="wide" { (run.trigger) }
                 td class="figure" { (number(run.changes)) }
-                td class="figure" { (number(run.rows_written)) }
+                td class="figure wide" { (number(run.rows_written)) }
                 td class="figure wide" { (number(run.rejected)) }
                 td class="figure wide" { (number(run.left)) }
                 td class="figure" { (duration(run.duration_ms)) }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::looks::assert_legible;
+use super::looks::{assert_legible, keep_picture};
 use crate::support::{Browser, Rig, Served};
 
 const REFUSED: &str = "urn:tallyd:problem:cross-site";
@@ -46,10 +46,12 @@ async fn with_tokens_a_click_needs_one() {
     browser.fill("input", "sesame").await;
     browser.click("button").await;
     browser.wait_for("The token is none of those that are configured").await;
+    keep_picture(&mut browser, "refused").await;
     assert_eq!((started(&rig).await, browser.evaluate("document.forms[0].token.value").await), (0, Some("".into())));
     browser.fill("input", "open-sesame").await;
     browser.click("button").await;
     browser.wait_for("is done").await;
+    keep_picture(&mut browser, "ran").await;
     assert_eq!(started(&rig).await, 1);
     assert!(browser.requests().iter().all(|url| !url.contains("sesame")), "{:?}", browser.requests());
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());

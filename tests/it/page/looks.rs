@@ -1,5 +1,6 @@
 //! How the page looks in a browser: it fits, it can be read, and it asks nobody else for anything.
 
+use std::path::Path;
 use std::{env, fs};
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::support::{Browser, PrivateMysql, PrivateRedis, Rig, Served};
 
 const CONTRAST: &str = include_str!("contrast.js");
 
-/// A folder for pictures of every look, for whoever changes the styles.
+/// The folder that pictures of every look go to.
 const PICTURES: &str = "TALLYD_TEST_PICTURES";
 
 /// Runs of several sizes, a pass that repaired something, and a backlog.
@@ -40,7 +41,15 @@ async fn fail(rig: &Rig) {
     .await;
 }
 
-/// The page at `address` fits and can be read in every look.
+/// For whoever changes the styles: nothing, unless they ask for it.
+pub(super) async fn keep_picture(browser: &mut Browser, name: &str) {
+    if let Some(folder) = env::var_os(PICTURES) {
+        let picture = browser.picture().await;
+        fs::write(Path::new(&folder).join(format!("{name}.png")), picture).unwrap();
+    }
+}
+
+/// The page fits and can be read in every look, and asks nobody else for anything.
 pub(super) async fn assert_legible(browser: &mut Browser, served: &Served, name: &str) {
     let origin = format!("http://{}/", served.admin.address);
     for (width, height) in [(390, 844), (1200, 800)] {
@@ -48,10 +57,7 @@ pub(super) async fn assert_legible(browser: &mut Browser, served: &Served, name:
             let look = format!("{name}-{width}-{scheme}");
             browser.look(width, height, scheme).await;
             browser.open(&origin).await;
-            if let Some(folder) = env::var_os(PICTURES) {
-                let picture = browser.picture().await;
-                fs::write(std::path::Path::new(&folder).join(format!("{look}.png")), picture).unwrap();
-            }
+            keep_picture(browser, &look).await;
             let wide = browser.evaluate("document.documentElement.scrollWidth").await;
             assert_eq!(wide, Some(json!(width)), "{look}: it scrolls sideways");
             let least = browser.evaluate(CONTRAST).await.unwrap();
