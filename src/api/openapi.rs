@@ -225,6 +225,13 @@ mod tests {
         assert_eq!(statuses("/v1/batch", "post"), ["200", "400", "401", "405", "408", "413", "429", "500", "503"]);
         assert_eq!(statuses(state::ROUTE, "put"), ["200", "400", "401", "404", "405", "422", "429", "500", "503"]);
         assert_eq!(statuses(ROUTE, "get"), ["200", "401", "405", "500", "503"]);
+        // Where a token is needed, no page of another site can make use of a browser.
+        let open = self::document("", false);
+        for (route, method, refused) in
+            [("/v1/batch", "post", true), (state::ROUTE, "put", true), (ROUTE, "get", false)]
+        {
+            assert_eq!(open["paths"][route][method]["responses"]["403"].is_object(), refused, "{method} {route}");
+        }
         assert_eq!(document["components"]["securitySchemes"]["token"], json!({"type": "http", "scheme": "bearer"}));
     }
 

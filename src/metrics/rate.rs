@@ -31,12 +31,16 @@ impl WriteRate {
     /// Notes the total now and then, until `stop` is cancelled.
     pub async fn keep(self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(OFTEN)).await.is_some() {
-            let mut noted = self.lock();
-            if noted.len() == KEPT {
-                noted.pop_front();
-            }
-            noted.push_back((Instant::now(), self.writes.total()));
+            self.note();
         }
+    }
+
+    fn note(&self) {
+        let mut noted = self.lock();
+        if noted.len() == KEPT {
+            noted.pop_front();
+        }
+        noted.push_back((Instant::now(), self.writes.total()));
     }
 
     /// Writes a second.
@@ -51,5 +55,25 @@ impl WriteRate {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, u64)>> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn it_is_of_what_was_acknowledged_since_the_oldest_note() {
+        let vocabulary = Config::parse("", [], std::path::Path::new("f")).unwrap().vocabulary;
+        let writes = super::super::Metrics::new(&vocabulary, &[]).writes;
+        let rate = WriteRate::new(writes.clone());
+        for effective in [true, false, true] {
+            writes.acknowledged(1, effective);
+        }
+        assert!((rate.per_second() - 3.0).abs() < 0.001, "{}", rate.per_second());
+        (0..=KEPT).for_each(|_| rate.note());
+        assert_eq!(rate.lock().len(), KEPT);
+        assert!(rate.per_second() < 0.001, "what is longer ago does not count");
     }
 }
