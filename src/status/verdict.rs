@@ -50,7 +50,8 @@ fn ago(seconds: Option<u64>) -> Option<String> {
 fn redis(status: &Status) -> Option<Finding> {
     let error = status.redis.error.clone();
     if !status.redis.up {
-        return Some(finding("Redis is down; writes go to MySQL", error, ago(status.breaker_since_s)));
+        let what = if status.mysql.error.is_none() { "Redis is down; writes go to MySQL" } else { "Redis is down" };
+        return Some(finding(what, error, ago(status.breaker_since_s)));
     }
     if status.breaker == "open" {
         return Some(finding("Redis does not take writes; they go to MySQL", error, ago(status.breaker_since_s)));
@@ -60,7 +61,11 @@ fn redis(status: &Status) -> Option<Finding> {
 
 fn mysql(status: &Status) -> Option<Finding> {
     let error = status.mysql.error.clone()?;
-    let what = if status.mysql.up { "MySQL is up, but cannot be used" } else { "MySQL is down; nothing is synced" };
+    let what = match (status.mysql.up, status.redis.up) {
+        (true, _) => "MySQL is up, but cannot be used",
+        (false, true) => "MySQL is down; nothing is synced",
+        (false, false) => "MySQL is down; writes are refused",
+    };
     Some(finding(what, Some(error), None))
 }
 

@@ -92,7 +92,7 @@ fn verdict(verdict: &Verdict) -> Markup {
             @for finding in &verdict.findings {
                 p class="what" {
                     (finding.what)
-                    @if let Some(since) = &finding.since { span class="since" { " " (since) } }
+                    @if let Some(since) = &finding.since { " " span class="since" { (since) } }
                 }
                 @if let Some(why) = &finding.why { p class="why" { (why) } }
             }

@@ -99,13 +99,13 @@ async fn it_says_which_server_is_down() {
     work(&rig, &served).await;
     redis.kill();
     assert_legible(&mut browser, &served, "redis-down").await;
-    browser.wait_for("Redis is down").await;
+    browser.wait_for("Redis is down; writes go to MySQL").await;
     mysql.kill();
     assert_legible(&mut browser, &served, "both-down").await;
-    for words in ["Redis is down", "MySQL is down", "cannot be reached"] {
+    for words in ["Redis is down", "MySQL is down; writes are refused", "cannot be reached"] {
         browser.wait_for(words).await;
     }
     redis.start_again().await;
     assert_legible(&mut browser, &served, "mysql-down").await;
-    browser.wait_for("MySQL is down").await;
+    browser.wait_for("MySQL is down; nothing is synced").await;
 }
