@@ -75,9 +75,8 @@ pub(super) async fn assert_legible(browser: &mut Browser, served: &Served, name:
 async fn it_fits_and_can_be_read_on_phone_and_desktop_by_day_and_night() {
     let Some(mut browser) = Browser::start().await else { return };
     let long = "a_name_as_long_as_names_are_let_";
-    let targets = [("note", 1), ("video", 2), (long, 65535)];
-    let targets: String =
-        targets.iter().map(|(name, code)| format!("[[target]]\nname = {name:?}\ncode = {code}\n")).collect();
+    let target = |(name, code)| format!("[[target]]\nname = {name:?}\ncode = {code}\n");
+    let targets = [("note", 1), ("video", 2), (long, 65535)].map(target).concat();
     let rig = Rig::start(&format!("reconcile.stop_percent = 100.0\n{targets}")).await;
     let served = rig.serve(&["--no-schedule"]).await;
     assert_legible(&mut browser, &served, "new").await;

@@ -46,11 +46,16 @@ impl Browser {
         async move {
             let program = PROGRAMS.into_iter().find_map(installed);
             if program.is_none() {
-                skipped(&test, "needs Chromium: run tests/setup.sh");
+                skipped(&test, "needs Chromium: run tests/setup.sh browser");
             }
             let home = new_home("browser");
             let mut command = bound("sh");
-            command.args(["-c", START]).arg(program?).env("HOME", home.path()).current_dir(home.path());
+            command
+                .args(["-c", START])
+                .arg(program?)
+                .env("HOME", home.path())
+                .env("TMPDIR", home.path())
+                .current_dir(home.path());
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = Process::start("chromium", command);
             let (to, from) = (process.stdin().unwrap(), process.pipes().0.unwrap());
@@ -134,14 +139,13 @@ impl Browser {
 
     /// Waits until the page shows `text`.
     pub async fn wait_for(&mut self, text: &str) {
-        let mut shown = String::new();
+        let mut shown = Value::Null;
         let probe = async || {
-            let page = self.evaluate("document.body?.innerText ?? ''").await;
-            shown = page.unwrap_or_default().as_str().unwrap_or_default().to_owned();
-            shown.contains(text)
+            shown = self.evaluate("document.body?.innerText").await.unwrap_or_default();
+            shown.as_str().is_some_and(|shown| shown.contains(text))
         };
         let waited = tokio::time::timeout(LIMIT, eventually(LIMIT * 2, probe, text)).await;
-        assert!(waited.is_ok(), "{text:?} is not shown, but:\n{shown}");
+        assert!(waited.is_ok(), "{text:?} is not shown, but {shown}");
     }
 
     /// Clicks with the mouse into the middle of what a selector finds.
