@@ -1,5 +1,6 @@
 //! Whether all is well, in words.
 
+use chrono::DateTime;
 use serde::Serialize;
 
 use super::Status;
@@ -49,7 +50,8 @@ fn ago(seconds: Option<u64>) -> Option<String> {
 fn redis(status: &Status) -> Option<Finding> {
     let error = status.redis.error.clone();
     if !status.redis.up {
-        return Some(finding("Redis is down; writes go to MySQL", error, ago(status.breaker_since_s)));
+        let what = if status.mysql.error.is_none() { "Redis is down; writes go to MySQL" } else { "Redis is down" };
+        return Some(finding(what, error, ago(status.breaker_since_s)));
     }
     if status.breaker == "open" {
         return Some(finding("Redis does not take writes; they go to MySQL", error, ago(status.breaker_since_s)));
@@ -59,7 +61,11 @@ fn redis(status: &Status) -> Option<Finding> {
 
 fn mysql(status: &Status) -> Option<Finding> {
     let error = status.mysql.error.clone()?;
-    let what = if status.mysql.up { "MySQL is up, but cannot be used" } else { "MySQL is down; nothing is synced" };
+    let what = match (status.mysql.up, status.redis.up) {
+        (true, _) => "MySQL is up, but cannot be used",
+        (false, true) => "MySQL is down; nothing is synced",
+        (false, false) => "MySQL is down; writes are refused",
+    };
     Some(finding(what, Some(error), None))
 }
 
@@ -85,6 +91,12 @@ fn restoring(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     Some(finding(format!("Redis lost writes and is being restored: {}", names.join(", ")), None, None))
 }
 
+/// As it was found where it is no time.
+fn since(rfc3339: &str) -> String {
+    let at = DateTime::parse_from_rfc3339(rfc3339);
+    format!("since {}", at.map_or_else(|_| rfc3339.to_owned(), |at| time(at.to_utc())))
+}
+
 /// The newest run, if it is not done; since the oldest of those in a row that were not.
 fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let runs: Vec<LastRun> = status.last_runs.iter().filter_map(|run| LastRun::of(run.get())).collect();
@@ -92,7 +104,7 @@ fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let first = runs.iter().take_while(|run| !run.is_done()).last()?;
     let reasons = newest.reasons(vocabulary);
     let why = (!reasons.is_empty()).then(|| reasons.join("; "));
-    Some(finding(format!("The last run is {}", newest.outcome), why, Some(format!("since {}", first.started_at))))
+    Some(finding(format!("The last run is {}", newest.outcome), why, Some(since(&first.started_at))))
 }
 
 fn pass(status: &Status) -> Option<Finding> {

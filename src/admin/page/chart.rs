@@ -33,6 +33,7 @@ pub(super) fn chart(runs: &[LastRun]) -> Markup {
                 }
             }
         }
+        p class="below" aria-hidden="true" { "How long each took; the longest " (duration(longest)) }
     }
 }
 

@@ -17,6 +17,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use chrono::Utc;
 use serde::Deserialize;
 use url::form_urlencoded;
 use uuid::Uuid;
@@ -50,7 +51,7 @@ impl Page {
     async fn answer(&self, code: StatusCode, notice: Notice) -> Response {
         let status = self.admin.status().await;
         let nonce = Uuid::new_v4().simple().to_string();
-        let page = render::page(&status, &self.admin.context.vocabulary, self.form(), &notice, &nonce);
+        let page = render::page(&status, Utc::now(), &self.admin.context.vocabulary, self.form(), &notice, &nonce);
         let mut response = (code, page.into_string()).into_response();
         let policy = format!(
             "default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

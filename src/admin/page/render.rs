@@ -1,12 +1,13 @@
 //! The page as HTML, from facts alone.
 
+use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::tables::{partitions, passes, runs};
 use crate::last_run::LastRun;
 use crate::model::Vocabulary;
 use crate::report::Figures;
-use crate::report::words::{UNKNOWN, counted, duration, known};
+use crate::report::words::{UNKNOWN, counted, duration, known, time};
 use crate::status::{Status, Verdict};
 
 /// How often a browser looks again, seconds; more often while a run is waited for.
@@ -35,8 +36,15 @@ pub(super) enum Notice {
     WrongToken,
 }
 
-/// A whole document. Styles bear `nonce`.
-pub(super) fn page(status: &Status, vocabulary: &Vocabulary, form: Form, notice: &Notice, nonce: &str) -> Markup {
+/// A whole document. `status` was gathered at `at`; styles bear `nonce`.
+pub(super) fn page(
+    status: &Status,
+    at: DateTime<Utc>,
+    vocabulary: &Vocabulary,
+    form: Form,
+    notice: &Notice,
+    nonce: &str,
+) -> Markup {
     let of_runs: Vec<LastRun> = status.last_runs.iter().filter_map(|run| LastRun::of(run.get())).collect();
     let of_passes: Vec<Figures> =
         status.reconcile.passes.iter().filter_map(|pass| serde_json::from_str(pass.get()).ok()).collect();
@@ -58,6 +66,7 @@ pub(super) fn page(status: &Status, vocabulary: &Vocabulary, form: Form, notice:
                 header {
                     h1 { "tallyd" }
                     p class="soft" { (status.version) @if let Some(up) = status.uptime_s { ", up for " (duration(up * 1000)) } }
+                    p class="soft" { "As of " (time(at)) }
                 }
                 (verdict(&status.verdict))
                 @if let Some((class, text)) = noticed { p class=(class) role="status" { (text) } }
@@ -83,7 +92,7 @@ fn verdict(verdict: &Verdict) -> Markup {
             @for finding in &verdict.findings {
                 p class="what" {
                     (finding.what)
-                    @if let Some(since) = &finding.since { span class="since" { " " (since) } }
+                    @if let Some(since) = &finding.since { " " span class="since" { (since) } }
                 }
                 @if let Some(why) = &finding.why { p class="why" { (why) } }
             }
@@ -132,13 +141,22 @@ fn tiles(status: &Status) -> Markup {
     html! {
         dl class="tiles" {
             div { dt { "Changes waiting" } dd { (known(changes)) }
-                dd class="below" { (dirty.map_or_else(|| UNKNOWN.to_owned(), |dirty| counted(dirty, "target", "targets"))) "; oldest " (oldest.as_deref().unwrap_or(UNKNOWN)) } }
+                dd class="below" {
+                    @if let Some(dirty) = dirty { (counted(dirty, "target", "targets")) } @else { "not known" }
+                    @if let Some(oldest) = oldest { "; oldest " (oldest) }
+                } }
             div { dt { "Writes a second" } dd { (rate) } dd class="below" { "over the last minute" } }
             div { dt { "Lag, half within" } dd { (lag.as_ref().map_or(UNKNOWN, |lag| &lag.0)) }
-                dd class="below" { "99 % within " (lag.as_ref().map_or(UNKNOWN, |lag| &lag.1)) } }
+                dd class="below" {
+                    @if let Some((_, most)) = &lag { "99\u{a0}% within " (most) } @else { "no run with changes is known" }
+                } }
             div { dt { "Breaker" } dd { (status.breaker) }
-                dd class="below" { (known(status.degraded.pending)) " degraded writes to replay; "
-                    (known(status.degraded.replayed_total)) " replayed" } }
+                dd class="below" {
+                    @if let Some(pending) = status.degraded.pending {
+                        (counted(pending, "degraded write", "degraded writes")) " to replay; "
+                        (known(status.degraded.replayed_total)) " replayed"
+                    } @else { "degraded writes are not known" }
+                } }
         }
     }
 }

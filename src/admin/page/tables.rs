@@ -32,7 +32,7 @@ fn of_partition(of: &PartitionStatus, free: &str, vocabulary: &Vocabulary) -> Ma
     let oldest = of.oldest_change_ms.and_then(|ms| u64::try_from(ms).ok()).map(duration);
     html! {
         tr {
-            th scope="row" {
+            th scope="row" class="name" {
                 (name(vocabulary, Partition { target_type: of.target_type, shard: of.shard }))
                 @if of.restoring == Some(true) { " " span class="badge bad" { "restoring" } }
                 @if let Some(owner) = &of.lease_owner { div class="below narrow" { "held by " (owner) } }
@@ -59,7 +59,7 @@ pub(super) fn runs(runs: &[LastRun]) -> Markup {
                 th scope="col" { "Outcome" }
                 th scope="col" class="wide" { "Trigger" }
                 th scope="col" class="figure" { "Changes" }
-                th scope="col" class="figure" { "Rows" }
+                th scope="col" class="figure wide" { "Rows" }
                 th scope="col" class="figure wide" { "Rejected" }
                 th scope="col" class="figure wide" { "Left" }
                 th scope="col" class="figure" { "Took" }
@@ -69,7 +69,7 @@ pub(super) fn runs(runs: &[LastRun]) -> Markup {
                 td { span class=(if run.is_done() { "badge good" } else { "badge bad" }) { (run.outcome) } }
                 td class="wide" { (run.trigger) }
                 td class="figure" { (number(run.changes)) }
-                td class="figure" { (number(run.rows_written)) }
+                td class="figure wide" { (number(run.rows_written)) }
                 td class="figure wide" { (number(run.rejected)) }
                 td class="figure wide" { (number(run.left)) }
                 td class="figure" { (duration(run.duration_ms)) }

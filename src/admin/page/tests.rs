@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use chrono::DateTime;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -65,7 +66,7 @@ fn the_page_is_as_it_was_reviewed() {
     let targets = vec![TargetType { name: "note".into(), code: 1 }];
     let vocabulary = Vocabulary { targets, interactions: vec![] };
     let notice = Notice::Run("0199".into());
-    let html = page(&status(), &vocabulary, Form::WithToken, &notice, "N").into_string();
+    let html = page(&status(), DateTime::UNIX_EPOCH, &vocabulary, Form::WithToken, &notice, "N").into_string();
     let body = &html[html.find("<body>").unwrap()..];
     let found = body.replace('<', "\n<").replace("\n</", "</");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/page/golden.html");

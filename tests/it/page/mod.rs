@@ -1,6 +1,6 @@
 //! The status page, over the real binary and in a real browser.
 
-mod browsing;
-mod chromium;
+mod clicks;
 mod content;
 mod forms;
+mod looks;
