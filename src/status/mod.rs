@@ -18,7 +18,7 @@ pub use verdict::{Finding, Verdict};
 /// How many runs are shown.
 const RUNS: u32 = 20;
 /// How many passes of reconciliation are shown.
-const PASSES: u32 = 10;
+const PASSES: u32 = 20;
 /// How long a server may take to answer: who looks at the status does so because something is slow.
 const PATIENCE: Duration = Duration::from_millis(1800);
 

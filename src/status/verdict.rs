@@ -9,6 +9,9 @@ use crate::model::{Partition, Vocabulary};
 use crate::report::words::{counted, duration, time};
 use crate::report::{self, Figures};
 
+/// How old the oldest change may be, milliseconds: the limit of the alert `TallydBacklogOld`.
+const OLD_MS: i64 = 30 * 60 * 1000;
+
 /// What is wrong; nothing when all is well.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Verdict {
@@ -33,7 +36,13 @@ impl Verdict {
     /// Judges facts.
     pub(super) fn of(status: &Status, vocabulary: &Vocabulary) -> Self {
         let servers = [redis(status), mysql(status)];
-        let others = [replaying(status), restoring(status, vocabulary), run(status, vocabulary), pass(status)];
+        let others = [
+            replaying(status),
+            restoring(status, vocabulary),
+            backlog(status),
+            run(status, vocabulary),
+            pass(status),
+        ];
         let findings: Vec<Finding> = servers.into_iter().chain(others).flatten().collect();
         Self { well: findings.is_empty(), findings }
     }
@@ -97,6 +106,15 @@ fn since(rfc3339: &str) -> String {
     format!("since {}", at.map_or_else(|_| rfc3339.to_owned(), |at| time(at.to_utc())))
 }
 
+fn backlog(status: &Status) -> Option<Finding> {
+    status.partitions.iter().filter_map(|partition| partition.oldest_change_ms).max().and_then(waiting)
+}
+
+fn waiting(oldest_ms: i64) -> Option<Finding> {
+    let seconds = u64::try_from(oldest_ms / 1000).ok().filter(|_| oldest_ms > OLD_MS);
+    seconds.map(|seconds| finding("Changes wait for MySQL", None, ago(Some(seconds))))
+}
+
 /// The newest run, if it is not done; since the oldest of those in a row that were not.
 fn run(status: &Status, vocabulary: &Vocabulary) -> Option<Finding> {
     let runs: Vec<LastRun> = status.last_runs.iter().filter_map(|run| LastRun::of(run.get())).collect();
@@ -122,4 +140,17 @@ fn pass(status: &Status) -> Option<Finding> {
     };
     let why = newest.error.or_else(|| newest.residual.map(|left| format!("{} left", counted(left, "drift", "drifts"))));
     Some(finding(what, why, first.started_at.map(|at| format!("since {}", time(at)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_may_wait_for_half_an_hour() {
+        let since = |oldest_ms| waiting(oldest_ms).and_then(|finding| finding.since);
+        assert_eq!([0, OLD_MS].map(since), [None, None]);
+        assert_eq!(since(OLD_MS + 1).as_deref(), Some("for 30 min"));
+        assert_eq!(since(i64::MAX).map(|text| text.is_empty()), Some(false));
+    }
 }
