@@ -50,13 +50,9 @@ impl Browser {
             }
             let home = new_home("browser");
             let mut command = bound("sh");
-            command
-                .args(["-c", START])
-                .arg(program?)
-                .env("HOME", home.path())
-                .env("TMPDIR", home.path())
-                .current_dir(home.path());
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.args(["-c", START]).arg(program?).current_dir(home.path()).env("HOME", home.path());
+            // Its socket lies there, and the full path may be too long for one.
+            command.env("TMPDIR", ".").stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = Process::start("chromium", command);
             let (to, from) = (process.stdin().unwrap(), process.pipes().0.unwrap());
             let heard = Arc::default();
