@@ -36,13 +36,8 @@ impl Verdict {
     /// Judges facts.
     pub(super) fn of(status: &Status, vocabulary: &Vocabulary) -> Self {
         let servers = [redis(status), mysql(status)];
-        let others = [
-            replaying(status),
-            restoring(status, vocabulary),
-            backlog(status),
-            run(status, vocabulary),
-            pass(status),
-        ];
+        let others =
+            [replaying(status), restoring(status, vocabulary), backlog(status), run(status, vocabulary), pass(status)];
         let findings: Vec<Finding> = servers.into_iter().chain(others).flatten().collect();
         Self { well: findings.is_empty(), findings }
     }
