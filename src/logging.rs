@@ -18,8 +18,13 @@ const NOISY: [&str; 3] = ["redis", "sqlx", "tokio_cron_scheduler"];
 
 /// What is to be logged: `$RUST_LOG` decides, when it is set, and else `log.level`, with the noisy libraries at `warn`.
 pub fn filter(log: &LogConfig) -> anyhow::Result<EnvFilter> {
-    let rust_log = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
-    filter_of(&log.level, rust_log.as_deref())
+    filter_of(&log.level, rust_log().as_deref())
+}
+
+/// `$RUST_LOG`, where it is set.
+#[must_use]
+pub fn rust_log() -> Option<String> {
+    env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty())
 }
 
 /// Starts logging for the whole process; once only.

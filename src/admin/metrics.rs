@@ -52,12 +52,20 @@ async fn standing(context: &Context) -> Result<Standing, SinkError> {
     standing
 }
 
-/// What waits, one entry a target type.
+/// What waits, one entry for each target type that can be looked at: a key of a wrong type does not hide the others.
 pub(crate) async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreError> {
     let store = context.store().await?;
-    let mut all: Vec<Waiting> = Vec::new();
+    let (mut all, mut unreadable): (Vec<Waiting>, Vec<u16>) = (Vec::new(), Vec::new());
     for partition in context.partitions() {
-        let backlog = store.backlog(partition).await?;
+        let backlog = match store.backlog(partition).await {
+            Ok(backlog) => backlog,
+            Err(error @ StoreError::Unreachable { .. }) => return Err(error),
+            Err(error) => {
+                tracing::debug!(%partition, %error, "the backlog could not be looked at");
+                unreadable.push(partition.target_type);
+                continue;
+            }
+        };
         let age_ms = backlog.oldest_ms.map(|oldest_ms| u64::try_from(backlog.now_ms - oldest_ms).unwrap_or_default());
         if all.last().is_none_or(|last| last.target_type != partition.target_type) {
             all.push(Waiting { target_type: partition.target_type, ..Waiting::default() });
@@ -68,5 +76,6 @@ pub(crate) async fn waiting(context: &Context) -> Result<Vec<Waiting>, StoreErro
             of_type.oldest_ms = of_type.oldest_ms.max(age_ms);
         }
     }
+    all.retain(|waiting| !unreadable.contains(&waiting.target_type));
     Ok(all)
 }

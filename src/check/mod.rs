@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::config::{RedisAddress, RedisConfig};
 use crate::last_run::name;
 use crate::model::Vocabulary;
 use crate::sink::PartitionRow;
@@ -76,6 +77,24 @@ impl Finding {
         self.command = Some(command);
         self
     }
+
+    /// With a command of `redis-cli` that goes to this server, wherever it is called.
+    fn at(mut self, redis: &RedisConfig) -> Self {
+        let options = match redis.addresses.first() {
+            Some(RedisAddress::Tcp { host, port }) if !is_loopback(host) || *port != 6379 => {
+                format!(" -h {host} -p {port}")
+            }
+            Some(RedisAddress::Unix(path)) => format!(" -s {}", path.display()),
+            _ => String::new(),
+        };
+        let tls = if redis.tls { " --tls" } else { "" };
+        let there = |text: String| match text.strip_prefix("redis-cli ") {
+            Some(rest) => format!("redis-cli{options}{tls} {rest}"),
+            None => text,
+        };
+        (self.fix, self.command) = (self.fix.map(there), self.command.map(there));
+        self
+    }
 }
 
 /// A server's time, Unix milliseconds, and when it was asked for: servers do not answer at the same moment.
@@ -101,7 +120,7 @@ pub async fn check(context: &Context) -> Report {
     let mail = mail::finding(context.config.report.mail.as_ref());
     let (mail, redis, mysql) = tokio::join!(mail, redis::look(context), mysql::look(context));
     findings.push(mail);
-    findings.extend(redis.findings);
+    findings.extend(redis.findings.into_iter().map(|finding| finding.at(&context.config.redis)));
     findings.extend(mysql.findings);
     if let (Some(redis), Some(mysql)) = (&redis.clock, &mysql.clock) {
         findings.push(clocks((redis.now_ms() - mysql.now_ms()).abs()));

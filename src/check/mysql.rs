@@ -31,6 +31,7 @@ pub(super) async fn look(context: &Context) -> Looked {
     let work = match &schema {
         Ok(_) => {
             findings.extend(journal(&mut session, context).await);
+            findings.push(set_aside(session.set_aside().await));
             Some((session.last_runs(1).await, session.partitions().await))
         }
         Err(_) => None,
@@ -71,6 +72,21 @@ async fn journal(session: &mut Session, context: &Context) -> Option<Finding> {
             "configure them again, or DELETE these rows of degraded_write: MySQL has the records they are about",
         )),
         Err(error) => Some(unreadable(NAME, &error)),
+    }
+}
+
+fn set_aside(changes: Result<u64, SinkError>) -> Finding {
+    const NAME: &str = "changes set aside";
+    match changes {
+        Ok(0) => ok(NAME, "none"),
+        Ok(changes) => bad(
+            NAME,
+            Level::Warn,
+            format!("{changes} in sync_rejected: MySQL refused them, or their marks could not be read; it lacks them"),
+            "look why (SELECT DISTINCT reason, detail FROM sync_rejected), mend that, copy their targets (tallyd sync \
+             --target), and DELETE these rows",
+        ),
+        Err(error) => unreadable(NAME, &error),
     }
 }
 

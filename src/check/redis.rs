@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{CLOCKS_MS, Clock, Finding, Level, bad, is_loopback, ok, redis_data, redis_user};
 use crate::config::{Config, RedisAddress, RedisConfig};
+use crate::last_run::name;
 use crate::store::{Replica, ServerFacts, Store, StoreError};
 use crate::sync::Context;
 
@@ -39,7 +40,25 @@ pub(super) async fn look(context: &Context) -> Looked {
     for replica in &facts.replicas {
         findings.push(of_replica(context, replica, &clock).await);
     }
+    findings.extend(misused(context).await);
     Looked { clock: Some(clock), findings }
+}
+
+/// Partitions whose marks are not of the type that they should be.
+async fn misused(context: &Context) -> Option<Finding> {
+    let store = context.store().await.ok()?;
+    let mut found = Vec::new();
+    for partition in context.partitions() {
+        // What the user may not do is told elsewhere.
+        if let Err(error) = store.backlog(partition).await
+            && error.to_string().contains("WRONGTYPE")
+        {
+            found.push(name(&context.vocabulary, partition));
+        }
+    }
+    let detail = format!("a key of a wrong type is in the place of marks, and nothing is synced: {}", found.join(", "));
+    let fix = "look with redis-cli TYPE which of dirty:CODE, chg:CODE and the same with :inflight it is, and DEL that";
+    (!found.is_empty()).then(|| bad("redis keys", Level::Fail, detail, fix))
 }
 
 fn version(facts: &ServerFacts) -> Option<(u32, u32)> {
@@ -90,6 +109,12 @@ fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
         let detail = format!("this server is a replica ({}): it refuses writes, and lags", facts.role);
         bad("redis role", Level::Fail, detail, "point redis.url at the master")
     });
+    if facts.good_replicas == Some(0) {
+        let detail = "min-replicas-to-write is set, and no replica is in step: every write is refused (NOREPLICAS)";
+        let rest = "and the same in redis.conf; or let a replica follow";
+        let finding = bad("redis replicas", Level::Fail, detail, rest);
+        findings.push(finding.by("redis-cli CONFIG SET min-replicas-to-write 0"));
+    }
     findings.push(eviction(facts));
     findings.push(redis_data::memory(facts));
     findings.push(redis_data::persistence(facts));

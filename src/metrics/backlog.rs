@@ -53,11 +53,15 @@ impl BacklogMetrics {
         metrics
     }
 
-    /// Redis answered: what it said, one entry a target type.
+    /// Redis answered: what it said, one entry for each target type that could be looked at.
     pub fn known(&self, waiting: &[Waiting]) {
         for (code, name) in self.names.iter() {
-            let of_type = waiting.iter().find(|waiting| waiting.target_type == *code).copied().unwrap_or_default();
             let labels = [("target_type", name.clone())];
+            let Some(of_type) = waiting.iter().find(|waiting| waiting.target_type == *code) else {
+                self.dirty.remove(&labels);
+                self.changes.remove(&labels);
+                continue;
+            };
             self.dirty.get_or_create(&labels).set(of_type.dirty.try_into().unwrap_or(i64::MAX));
             self.changes.get_or_create(&labels).set(of_type.changes.try_into().unwrap_or(i64::MAX));
         }
@@ -87,7 +91,9 @@ mod tests {
     fn what_is_not_known_is_not_said() {
         let vocabulary = Config::parse("", [], Path::new("f")).unwrap().vocabulary;
         let metrics = Metrics::new(&vocabulary, &[]);
-        metrics.backlog.known(&[Waiting { target_type: 2, dirty: 3, changes: 5, oldest_ms: Some(1500) }]);
+        let note = Waiting { target_type: 1, ..Waiting::default() };
+        let video = Waiting { target_type: 2, dirty: 3, changes: 5, oldest_ms: Some(1500) };
+        metrics.backlog.known(&[note, video]);
         let text = metrics.text().unwrap();
         for line in [
             "tallyd_redis_up 1",
@@ -98,6 +104,9 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        metrics.backlog.known(&[video]);
+        let text = metrics.text().unwrap();
+        assert!(text.contains("{target_type=\"video\"} 3\n") && !text.contains("{target_type=\"note\"}"), "{text}");
         metrics.backlog.unknown();
         let text = metrics.text().unwrap();
         assert!(text.contains("tallyd_redis_up 0\n") && !text.contains("tallyd_dirty_targets{"), "{text}");

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::manager::tell;
 use crate::config::{self, Changes};
-use crate::logging::Level;
+use crate::logging::{Level, rust_log};
 use crate::sync::Context;
 
 /// Reads the configuration again for every hangup. One that cannot be used changes nothing. The service manager hears of
@@ -48,6 +48,9 @@ fn reload(context: &Context, level: &Level) {
     if !applied.is_empty() {
         let list: Vec<_> = applied.iter().map(|(key, before, after)| format!("{key} {before} → {after}")).collect();
         tracing::info!(file = %file.display(), "SIGHUP: changed {}", list.join(", "));
+    }
+    if applied.iter().any(|(key, ..)| *key == "log.level") && rust_log().is_some() {
+        tracing::warn!("SIGHUP: $RUST_LOG is set and goes before log.level: what is logged is as it was");
     }
     if !kept.is_empty() {
         tracing::warn!(file = %file.display(), "SIGHUP: a restart is needed for {}", kept.join(", "));

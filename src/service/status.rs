@@ -12,6 +12,7 @@ use super::manager::{listens, tell};
 use crate::admin;
 use crate::live::{BreakerState, Live, Ready};
 use crate::metrics::Waiting;
+use crate::report::words::counted;
 use crate::sync::{Context, Ended, Waker};
 
 /// How often it is looked whether writes are accepted, until they are.
@@ -116,7 +117,8 @@ impl fmt::Display for Facts {
             None => f.write_str("backlog unknown")?,
             Some(waiting) => {
                 let (dirty, changes) = waiting.iter().fold((0, 0), |(d, c), w| (d + w.dirty, c + w.changes));
-                write!(f, "backlog {changes} changes, {dirty} targets")?;
+                let (changes, dirty) = (counted(changes, "change", "changes"), counted(dirty, "target", "targets"));
+                write!(f, "backlog {changes}, {dirty}")?;
                 if let Some(oldest_ms) = waiting.iter().filter_map(|waiting| waiting.oldest_ms).max() {
                     write!(f, ", the oldest change {} s", oldest_ms / 1000)?;
                 }
@@ -130,7 +132,8 @@ impl fmt::Display for Facts {
         };
         let ago = self.now.saturating_duration_since(*at).as_secs();
         let (outcome, tally) = (report.outcome.as_str(), &report.tally);
-        write!(f, "; last run {outcome} {ago} s ago: {} changes, {} rows", tally.changes, tally.rows_written)?;
+        let (changes, rows) = (counted(tally.changes, "change", "changes"), counted(tally.rows_written, "row", "rows"));
+        write!(f, "; last run {outcome} {ago} s ago: {changes}, {rows}")?;
         match report.partitions.iter().find_map(|partition| partition.error.as_deref()) {
             Some(error) => write!(f, "; {error}"),
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! What the ledgers say of the work of all daemons, for `/metrics`.
 
-use sqlx::{Executor, Row};
+use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::SinkError;
 use super::session::Session;
@@ -20,7 +20,25 @@ pub struct Standing {
     pub report_waits_s: Option<i64>,
 }
 
+/// Rows of `sync_rejected` that are counted at most.
+const SET_ASIDE: u64 = 10_000;
+
 impl Session {
+    /// How many changes are set aside, up to 10,000.
+    pub async fn set_aside(&mut self) -> Result<u64, SinkError> {
+        let select = format!(
+            "/* tallyd status */ SELECT CAST(COUNT(*) AS UNSIGNED) FROM (SELECT 1 FROM sync_rejected LIMIT {SET_ASIDE}) some"
+        );
+        self.with(move |conn| {
+            Box::pin(async move {
+                let failed = conn.failed();
+                let row = conn.mysql.fetch_one(sqlx::query(AssertSqlSafe(select))).await.map_err(&failed)?;
+                row.try_get(0).map_err(&failed)
+            })
+        })
+        .await
+    }
+
     /// Asks all that in one statement.
     pub async fn standing(&mut self) -> Result<Standing, SinkError> {
         let select = "/* tallyd metrics */ SELECT CAST((SELECT COUNT(*) FROM degraded_write) AS UNSIGNED), \

@@ -49,6 +49,8 @@ pub struct Status {
     pub last_runs: Vec<Box<RawValue>>,
     /// Writes that went to MySQL while Redis was down.
     pub degraded: DegradedStatus,
+    /// Changes that lie in `sync_rejected`; at most 10,000 are counted.
+    pub set_aside: Option<u64>,
     /// Reconciliation.
     pub reconcile: ReconcileStatus,
 }
@@ -160,6 +162,7 @@ struct Mysql {
     replayed: u64,
     /// Whether a run would replay some of the journal.
     waits: bool,
+    set_aside: u64,
     version: String,
 }
 
@@ -210,6 +213,7 @@ pub async fn gather(context: &Context, daemon: Option<Daemon>) -> Status {
             accepted_total: mysql.as_ref().ok().map(|mysql| mysql.journal + mysql.replayed),
             replayed_total: mysql.as_ref().ok().map(|mysql| mysql.replayed),
         },
+        set_aside: mysql.as_ref().ok().map(|mysql| mysql.set_aside),
         reconcile: ReconcileStatus { last: passes.first().cloned(), passes },
         last_runs,
         mysql: MysqlStatus {
@@ -285,7 +289,8 @@ async fn ask_mysql(context: &Context) -> Result<Mysql, SinkError> {
     let passes = session.last_passes(PASSES).await?;
     let (journal, replayed) = session.journal_balance().await?;
     let waits = session.journal_waits(&context.vocabulary, context.config.redis.shards).await?;
+    let set_aside = session.set_aside().await?;
     let version = session.version().await?;
     session.close().await;
-    Ok(Mysql { partitions, runs, passes, journal, replayed, waits, version })
+    Ok(Mysql { partitions, runs, passes, journal, replayed, waits, set_aside, version })
 }

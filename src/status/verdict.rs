@@ -36,8 +36,14 @@ impl Verdict {
     /// Judges facts.
     pub(super) fn of(status: &Status, vocabulary: &Vocabulary) -> Self {
         let servers = [redis(status), mysql(status)];
-        let others =
-            [replaying(status), restoring(status, vocabulary), backlog(status), run(status, vocabulary), pass(status)];
+        let others = [
+            replaying(status),
+            restoring(status, vocabulary),
+            backlog(status),
+            set_aside(status),
+            run(status, vocabulary),
+            pass(status),
+        ];
         let findings: Vec<Finding> = servers.into_iter().chain(others).flatten().collect();
         Self { well: findings.is_empty(), findings }
     }
@@ -108,6 +114,12 @@ fn backlog(status: &Status) -> Option<Finding> {
 fn waiting(oldest_ms: i64) -> Option<Finding> {
     let seconds = u64::try_from(oldest_ms / 1000).ok().filter(|_| oldest_ms > OLD_MS);
     seconds.map(|seconds| finding("Changes wait for MySQL", None, ago(Some(seconds))))
+}
+
+fn set_aside(status: &Status) -> Option<Finding> {
+    let changes = status.set_aside.filter(|changes| *changes > 0)?;
+    let what = format!("{} set aside in sync_rejected", counted(changes, "change is", "changes are"));
+    Some(finding(what, Some("MySQL refused them, or their marks could not be read".into()), None))
 }
 
 /// The newest run, if it is not done; since the oldest of those in a row that were not.

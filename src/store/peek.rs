@@ -59,6 +59,8 @@ pub struct ServerFacts {
     pub saved_at: i64,
     /// How many changes there were since.
     pub unsaved: u64,
+    /// How many replicas are in step, where writes are refused without some (`min-replicas-to-write`).
+    pub good_replicas: Option<u64>,
     /// The replicas that are connected.
     pub replicas: Vec<Replica>,
     /// The server's time, Unix milliseconds.
@@ -164,6 +166,7 @@ impl Store {
             saved: fact("rdb_last_bgsave_status") != "err",
             saved_at: fact("rdb_last_save_time").parse().unwrap_or_default(),
             unsaved: fact("rdb_changes_since_last_save").parse().unwrap_or_default(),
+            good_replicas: fact("min_slaves_good_slaves").parse().ok(),
             replicas: info.lines().filter_map(Replica::of).collect(),
             now_ms: time.0 * 1000 + time.1 / 1000,
         })

@@ -92,7 +92,7 @@ impl Watcher {
             match &found {
                 Err(RunError::Sink(error @ SinkError::Unreachable { .. })) if !away => {
                     away = true;
-                    tracing::warn!("MySQL is away: {error}; writes stay in Redis meanwhile");
+                    tracing::warn!("MySQL is away: {error}; nothing is synced meanwhile");
                 }
                 Err(RunError::Sink(_)) => {}
                 Ok(_) | Err(_) if away => {

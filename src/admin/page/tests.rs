@@ -56,6 +56,7 @@ fn status() -> Status {
         partitions: vec![partition],
         last_runs: vec![raw(&run)],
         degraded: DegradedStatus { pending: Some(0), accepted_total: Some(7), replayed_total: Some(7) },
+        set_aside: Some(0),
         reconcile: ReconcileStatus { last: None, passes: vec![raw(&pass)] },
     }
 }

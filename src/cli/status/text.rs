@@ -50,6 +50,8 @@ pub(super) fn render(vocabulary: &Vocabulary, status: &Status) -> String {
         lines.extend([String::new(), pass_columns("reconciled", head)]);
         lines.extend(passes.iter().map(pass_line));
     }
+    // What a server says may hold lines of its own.
+    let lines: Vec<_> = lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect();
     lines.join("\n")
 }
 
@@ -193,6 +195,7 @@ mod tests {
             partitions: vec![partition(1, false), partition(2, true)],
             last_runs,
             degraded: DegradedStatus { pending: Some(0), accepted_total: Some(0), replayed_total: Some(0) },
+            set_aside: Some(0),
             reconcile: ReconcileStatus { last: None, passes: vec![pass()] },
         }
     }

@@ -227,8 +227,9 @@ async fn to_look_at_rights_changes_nothing() {
     let before = digest().await;
     let commands = servers.redis.commands_of(async || drop(rig.tallyd(&["check"]).await.expect_code(0))).await;
     let harmless = ["AUTH", "CLIENT", "INFO", "TIME", "MULTI", "EXEC", "DISCARD", "ACL", "CONFIG"];
+    let reading = ["SCARD", "HLEN", "GET", "EXISTS", "HSCAN"];
     for command in &commands {
-        assert!(harmless.contains(&command.name()), "{commands:#?}");
+        assert!(harmless.contains(&command.name()) || reading.contains(&command.name()), "{commands:#?}");
     }
     assert_eq!(digest().await, before);
 }

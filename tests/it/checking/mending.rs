@@ -12,9 +12,8 @@ async fn bad(rig: &Rig) -> Vec<(String, serde_json::Value)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_check_says_mends_what_it_finds() {
-    let Some(redis) = PrivateRedis::start(&["--maxmemory", "500kb", "--maxmemory-policy", "allkeys-lru"]).await else {
-        return;
-    };
+    let bad_redis = ["--maxmemory", "500kb", "--maxmemory-policy", "allkeys-lru", "--min-replicas-to-write", "1"];
+    let Some(redis) = PrivateRedis::start(&bad_redis).await else { return };
     let Some(mysql) = PrivateMysql::start(&["--log-bin=binlog", "--sync-binlog=0"]).await else { return };
     let root = mysql.create_database("tally").await;
     root.sql_exec(
@@ -38,6 +37,7 @@ async fn what_check_says_mends_what_it_finds() {
     assert_eq!(
         names,
         [
+            "redis replicas",
             "redis eviction",
             "redis memory",
             "redis persistence",
@@ -79,6 +79,40 @@ async fn what_check_says_mends_what_it_finds() {
         grants[1].as_deref().unwrap().starts_with("GRANT SELECT, INSERT, UPDATE, DELETE ON `tally`.* TO "),
         "{grants:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_no_mark_is_told_and_hides_nothing_else() {
+    let rig = Rig::start("").await;
+    let served = rig.serve(&["--no-schedule"]).await;
+    let mut redis = rig.redis.connect().await;
+    let () = redis::cmd("SET").arg(&["dirty:4", "hello"]).query_async(&mut redis).await.unwrap();
+    served.api().put("/v1/like/note/1/users/1").await.expect(200);
+    let found = expect(&rig, "redis keys", "fail").await;
+    assert!(found["detail"].as_str().unwrap().ends_with(": user 4/0"), "{found:#}");
+    let text = served.admin.get("/metrics").await.expect(200).body;
+    for line in ["tallyd_redis_up 1", "tallyd_pending_changes{target_type=\"note\"} 1"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(!text.contains("tallyd_dirty_targets{target_type=\"user\"}"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_set_aside_is_not_forgotten() {
+    let rig = Rig::start("").await;
+    rig.migrate().await;
+    expect(&rig, "changes set aside", "ok").await;
+    rig.sql_exec(
+        "INSERT INTO sync_rejected (target_type, mark, reason, detail, run_id, first_seen, last_seen) \
+         VALUES (1, 'like:1:1', 'refused', 'a constraint', 'r', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))",
+    )
+    .await;
+    let found = expect(&rig, "changes set aside", "warn").await;
+    assert!(found["detail"].as_str().unwrap().starts_with("1 in sync_rejected: "), "{found:#}");
+    let status = rig.tallyd(&["status", "--json"]).await.json();
+    assert_eq!((&status["set_aside"], &status["verdict"]["well"]), (&1.into(), &false.into()), "{status:#}");
+    let text = rig.tallyd(&["status"]).await.stdout;
+    assert!(text.contains("1 change is set aside in sync_rejected: MySQL refused"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
