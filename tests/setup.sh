@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
 # linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs.
+# argument `openapi` also what tests/openapi.sh needs, with `bench` what benches do.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -28,6 +28,11 @@ need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
 if [ "${1:-}" = openapi ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+fi
+
+if [ "${1:-}" = bench ]; then
+    need wrk wrk
+    need python3 python3
 fi
 
 if [ "${#packages[@]}" -gt 0 ]; then
