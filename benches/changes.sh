@@ -11,7 +11,7 @@ fill() {
                 user = sprintf("80000%07d%07d", (t * 7919 + u * 104729) % 10000000, u)
                 states = states " " user " " state
                 changes = changes " like:" id ":" user " " time
-                if (u % 1000 == 0 || u == each) {
+                if (u % 500 == 0 || u == each) {
                     print "HSET like:1:" id states
                     print "HSET chg:1" changes
                     states = changes = ""

@@ -41,9 +41,9 @@ plot() {
 }
 
 machine
-exist 1000000
-echo "changes, with 1000000 states of 1000 targets:"
-for changes in $(powers 1000000); do measure "$changes" 1000 "$changes"; done
+exist "${EXIST:-1000000}"
+echo "changes, with ${EXIST:-1000000} states of 1000 targets:"
+for changes in $(powers "${EXIST:-1000000}"); do measure "$changes" 1000 "$changes"; done
 plot
 echo "states that exist, with 1000 changes on 1000 targets:"
 for states in $(powers "${STATES:-1000000}"); do
