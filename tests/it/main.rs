@@ -44,6 +44,7 @@ mod replicas;
 mod report;
 mod restoring;
 mod secrets;
+mod shared_calls;
 mod stop;
 mod support;
 mod support_works;
