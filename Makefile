@@ -1,7 +1,7 @@
-.PHONY: help build demo test torture bench openapi lint format clippy docs
+.PHONY: help build demo test torture bench openapi unit rules deb test-systemd lint format clippy docs
 
 help: ## what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 build: ## the release binary, in target/release
 	cargo build --release
@@ -29,6 +29,20 @@ bench: ## every comparison of the README's chapter on speed, and how a sync grow
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh
+
+unit: ## systemd's judgement of the unit: no remarks, an exposure of 2.0 at most
+	@tests/setup.sh
+	@tests/unit.sh
+
+rules: ## the alert rules and the dashboard's expressions, by promtool where it can be had
+	@tests/setup.sh rules
+	@tests/rules.sh
+
+deb: ## the Debian package, in target/debian
+	@systemd/debian/build.sh
+
+test-systemd: ## the package installed, run, upgraded and removed under a real systemd in a container; OUTAGE=300 and CASES='4*' vary it
+	@tests/systemd/run.sh
 
 lint: format clippy docs ## formatting, lints, documentation
 

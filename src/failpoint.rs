@@ -1,7 +1,7 @@
 //! Named crash points, compiled only into tests (Cargo feature `failpoints`).
 //!
 //! `TALLYD_FAILPOINT=<name>:kill` ends the process with SIGKILL at the first passage, `:pause` stops it with SIGSTOP
-//! until somebody sends SIGCONT. Names: `after_claim`, `after_read`, `after_commit`, `before_ack`; `in_restore`, after the
+//! until somebody sends SIGCONT; `:hang` never goes on, and keeps its thread; `:panic` panics. Names: `after_claim`, `after_read`, `after_commit`, `before_ack`; `in_restore`, after the
 //! first batch of a restore. A batch of the replay passes `after_read` and `after_commit`, too.
 
 /// Passes a crash point.
@@ -21,7 +21,14 @@ pub fn hit(name: &str) {
     if point != name || SPENT.swap(true, Ordering::SeqCst) {
         return;
     }
-    let signal = if action == "kill" { Signal::KILL } else { Signal::STOP };
+    let signal = match action {
+        "hang" => loop {
+            std::thread::park();
+        },
+        "panic" => std::panic::resume_unwind(Box::new("a failpoint")),
+        "kill" => Signal::KILL,
+        _ => Signal::STOP,
+    };
     if let Err(error) = kill_process(getpid(), signal) {
         tracing::error!(%error, name, "a failpoint did not work");
     }

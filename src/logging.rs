@@ -8,6 +8,7 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat};
@@ -22,11 +23,21 @@ pub fn filter(log: &LogConfig) -> anyhow::Result<EnvFilter> {
 }
 
 /// Starts logging for the whole process; once only.
-pub fn init(log: &LogConfig, filter: EnvFilter) -> anyhow::Result<()> {
+pub fn init(log: &LogConfig, filter: EnvFilter) -> anyhow::Result<Level> {
     let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    subscriber(log.format, filter, colour, io::stderr)
-        .try_init()
-        .map_err(|error| anyhow!("cannot start logging: {error}"))
+    let (subscriber, level) = subscriber(log.format, filter, colour, io::stderr);
+    subscriber.try_init().map_err(|error| anyhow!("cannot start logging: {error}"))?;
+    Ok(level)
+}
+
+/// What is logged, to be changed while the process runs.
+pub struct Level(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl Level {
+    /// Logs from now on what `log` says; while `$RUST_LOG` is set, that decides as before.
+    pub fn set(&self, log: &LogConfig) -> anyhow::Result<()> {
+        (self.0)(filter(log)?).context("the filter cannot be changed")
+    }
 }
 
 fn filter_of(level: &str, rust_log: Option<&str>) -> anyhow::Result<EnvFilter> {
@@ -47,14 +58,27 @@ fn quietened(level: &str) -> String {
 }
 
 /// A failure to write a line goes unreported: the report would go to stderr too, and end the process by a panic.
-fn subscriber<W>(format: LogFormat, filter: EnvFilter, colour: bool, writer: W) -> Box<dyn Subscriber + Send + Sync>
+fn subscriber<W>(
+    format: LogFormat,
+    filter: EnvFilter,
+    colour: bool,
+    writer: W,
+) -> (Box<dyn Subscriber + Send + Sync>, Level)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let builder = fmt::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false).with_ansi(colour);
     match format {
-        LogFormat::Text => Box::new(builder.finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+        LogFormat::Text => {
+            let builder = builder.with_filter_reloading();
+            let handle = builder.reload_handle();
+            (Box::new(builder.finish()), Level(Box::new(move |filter| handle.reload(filter))))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            (Box::new(builder.finish()), Level(Box::new(move |filter| handle.reload(filter))))
+        }
     }
 }
 
@@ -82,7 +106,7 @@ mod tests {
     fn logged(format: LogFormat, level: &str, rust_log: Option<&str>) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let subscriber = subscriber(format, filter_of(level, rust_log).unwrap(), false, move || writer.clone());
+        let (subscriber, _) = subscriber(format, filter_of(level, rust_log).unwrap(), false, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!("ours at debug");
             tracing::info!(rows = 7, "ours at info");

@@ -55,7 +55,7 @@ sql() { mariadb --no-defaults --socket="$home/mysql.sock" --user=root --table "$
 await redis ping
 await sql -e 'SELECT 1'
 
-sql -e "CREATE DATABASE tallyd; CREATE USER tallyd@'127.0.0.1' IDENTIFIED BY 'demo'; GRANT ALL ON tallyd.* TO tallyd@'127.0.0.1'"
+sql -e "CREATE DATABASE tallyd; CREATE USER tallyd@'127.0.0.1' IDENTIFIED BY 'demo'; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON tallyd.* TO tallyd@'127.0.0.1'"
 printf 'demo\n' >"$home/mysql-password"
 cat >"$home/config.toml" <<END
 [redis]

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
-# linker and make. It starts no service, changes nothing that is there, and is silent when nothing is missing. With the
-# argument `openapi` also what tests/openapi.sh needs, with `bench` what benches do.
+# linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
+# nothing is missing. With the argument `openapi` also what tests/openapi.sh needs; with `rules` promtool for
+# tests/rules.sh; with `bench` a load generator; with `deb` what building the Debian package needs, and no servers; with
+# `systemd` that and what tests/systemd/run.sh needs: its servers are in a container.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -20,20 +22,33 @@ need cc gcc
 need make make
 need curl curl
 need setpriv util-linux
+need systemd-analyze systemd
 need redis-cli redis-tools
 need redis-benchmark redis-tools
 has redis-server || need redis-check-rdb redis-tools
 need mariadbd mariadb-server-core
 need mariadb-install-db mariadb-server-core
 need mariadb mariadb-client-core
-if [ "${1:-}" = openapi ]; then
-    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-fi
-
-if [ "${1:-}" = bench ]; then
-    need wrk wrk
-    need python3 python3
-fi
+need mariadb-dump mariadb-client
+case "${1:-}" in
+    openapi) python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv) ;;
+    bench)
+        need wrk wrk
+        need python3 python3
+        ;;
+    deb | systemd)
+        packages=()
+        need cc gcc
+        need make make
+        need strip binutils
+        need dpkg-shlibdeps dpkg-dev
+        ;;&
+    systemd)
+        need debootstrap debootstrap
+        need systemd-nspawn systemd-container
+        need nsenter util-linux
+        ;;
+esac
 
 if [ "${#packages[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
@@ -46,7 +61,21 @@ if [ "${#packages[@]}" -gt 0 ]; then
 fi
 
 # The package redis-server would start a service. It holds little but this link: the program looks at its own name.
-if ! has redis-server; then
+if ! has redis-server && has redis-check-rdb; then
     program=$(command -v redis-check-rdb)
     as_root ln -s "$program" /usr/local/bin/redis-server
+fi
+
+# The package prometheus would start a service and make a user: of it only promtool is taken, into target. It may fail.
+if [ "${1:-}" = rules ] && ! has promtool && [ ! -x target/tools/prometheus/usr/bin/promtool ] && has apt-get; then
+    echo "tests/setup.sh: fetching promtool"
+    mkdir -p target/tools/prometheus
+    (
+        # Readable to apt's own user.
+        fetched=$(mktemp -d) && chmod 755 "$fetched" && trap 'rm -rf "$fetched"' EXIT
+        root=$PWD
+        cd "$fetched"
+        apt-get download -qq prometheus || { as_root apt-get update -qq && apt-get download -qq prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x -C "$root/target/tools/prometheus" ./usr/bin/promtool
+    ) || echo "tests/setup.sh: promtool cannot be had"
 fi

@@ -4,6 +4,8 @@ mod health;
 mod metrics;
 mod sync;
 
+pub(crate) use metrics::waiting;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use tokio_util::task::TaskTracker;
 
-use crate::config::Secret;
+use crate::config::Tokens;
 use crate::http::guard::{Guard, Protects};
 use crate::http::with_fallbacks;
 use crate::live::Live;
@@ -43,7 +45,7 @@ pub struct Admin {
 }
 
 /// The routes over `admin`. With `tokens`, a `POST` needs one of them. `at_work` knows the requests under way.
-pub fn router(admin: Admin, tokens: Vec<Secret>, at_work: &TaskTracker) -> Router {
+pub fn router(admin: Admin, tokens: Tokens, at_work: &TaskTracker) -> Router {
     let router = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

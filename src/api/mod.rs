@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::config::Secret;
+use crate::config::Tokens;
 use crate::http::guard::{Guard, Protects};
 use crate::http::{Kind, Problem, with_fallbacks};
 use crate::live::{Live, LiveError};
@@ -71,12 +71,12 @@ struct Api {
 pub fn router(
     live: Live,
     vocabulary: Arc<Vocabulary>,
-    tokens: Vec<Secret>,
+    tokens: Tokens,
     metrics: &Metrics,
     at_work: &TaskTracker,
 ) -> Router {
     let (router, document) = routes().split_for_parts();
-    let document = openapi::complete(document, &vocabulary, !tokens.is_empty());
+    let document = openapi::complete(document, &vocabulary, tokens.now(|tokens| !tokens.is_empty()));
     let document = serde_json::to_vec(&document).map(Bytes::from).unwrap_or_default();
     let api = Arc::new(Api { live, vocabulary, writes: metrics.writes.clone(), document });
     let guard = Guard::new(tokens, Protects::Everything, ROOM, LIMIT, at_work.clone()).measured(metrics.http.clone());

@@ -1,11 +1,35 @@
-//! Whether reports can be mailed, as far as the settings tell; `tallyd report --test` asks the mail server.
+//! Whether reports can be mailed: the settings, and whether the mail server lets us in. `tallyd report --test` sends one.
+
+use std::time::Duration;
 
 use super::{Finding, Level, bad, is_loopback, ok};
 use crate::config::{MailConfig, SmtpTls};
 use crate::report::Mailer;
 
-pub(super) fn finding(config: Option<&MailConfig>) -> Finding {
-    const NAME: &str = "mail";
+const NAME: &str = "mail";
+
+/// How long the mail server is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) async fn finding(config: Option<&MailConfig>) -> Finding {
+    let found = settings(config);
+    let Some(Ok(mailer)) = config.map(Mailer::new) else { return found };
+    match mailer.within(PATIENCE).try_login().await {
+        Ok(()) => found,
+        // Nothing but mails depends on it.
+        Err(error) => {
+            let detail = format!("{error}: reports are kept, and not mailed until it takes them");
+            bad(
+                NAME,
+                Level::Warn,
+                detail,
+                "start the mail server, or correct report.smtp; `tallyd report --test` tries it",
+            )
+        }
+    }
+}
+
+fn settings(config: Option<&MailConfig>) -> Finding {
     let Some(config) = config else { return ok(NAME, "not configured: reports are kept, and not mailed") };
     let mailer = match Mailer::new(config) {
         Ok(mailer) => mailer,
@@ -25,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_password_in_the_clear_is_warned_of() {
-        assert_eq!(finding(None).level, Level::Ok);
+        assert_eq!(settings(None).level, Level::Ok);
         let mut config = MailConfig {
             from: "a@example.com".into(),
             to: vec!["Ops <b@example.com>".into()],
@@ -34,14 +58,14 @@ mod tests {
             tls: SmtpTls::None,
             login: None,
         };
-        assert_eq!(finding(Some(&config)), ok("mail", "to b@example.com by mail.example.com:25"));
+        assert_eq!(settings(Some(&config)), ok("mail", "to b@example.com by mail.example.com:25"));
         config.login = Some(("user".into(), Secret::new("Hunter2".into())));
-        let found = finding(Some(&config));
+        let found = settings(Some(&config));
         assert_eq!(found.level, Level::Warn);
         assert!(!found.detail.contains("Hunter2"), "{}", found.detail);
         config.host = "127.0.0.1".into();
-        assert_eq!(finding(Some(&config)).level, Level::Ok);
+        assert_eq!(settings(Some(&config)).level, Level::Ok);
         config.to = vec!["b@exa..mple".into()];
-        assert_eq!(finding(Some(&config)).level, Level::Fail);
+        assert_eq!(settings(Some(&config)).level, Level::Fail);
     }
 }

@@ -3,7 +3,11 @@
 mod last_run;
 mod mail;
 mod mysql;
+mod mysql_server;
+mod privileges;
 mod redis;
+mod redis_data;
+mod redis_user;
 
 use std::time::Instant;
 
@@ -38,9 +42,13 @@ pub struct Finding {
     pub level: Level,
     /// What was found, and why it matters.
     pub detail: String,
-    /// What mends it.
+    /// What mends it, in whole: the command, if there is one, and what else is to be done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// A command of `redis-cli` or statements of SQL, to be copied as they are: the fix without the rest, or, where
+    /// nothing is wrong with a user who may do more, what would make one who may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// Everything that was looked at.
@@ -53,11 +61,21 @@ pub struct Report {
 }
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Finding {
-    Finding { name, level: Level::Ok, detail: detail.into(), fix: None }
+    Finding { name, level: Level::Ok, detail: detail.into(), fix: None, command: None }
 }
 
 fn bad(name: &'static str, level: Level, detail: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { name, level, detail: detail.into(), fix: Some(fix.into()) }
+    Finding { name, level, detail: detail.into(), fix: Some(fix.into()), command: None }
+}
+
+impl Finding {
+    /// With the command that begins its fix; what it says already comes after that.
+    fn by(mut self, command: impl Into<String>) -> Self {
+        let command = command.into();
+        self.fix = self.fix.map(|rest| if rest.is_empty() { command.clone() } else { format!("{command}, {rest}") });
+        self.command = Some(command);
+        self
+    }
 }
 
 /// A server's time, Unix milliseconds, and when it was asked for: servers do not answer at the same moment.
@@ -80,8 +98,9 @@ impl Clock {
 /// Looks at the configuration and both servers, and changes nothing.
 pub async fn check(context: &Context) -> Report {
     let mut findings = vec![ok("configuration", context.config.file.display().to_string())];
-    findings.push(mail::finding(context.config.report.mail.as_ref()));
-    let (redis, mysql) = tokio::join!(redis::look(context), mysql::look(context));
+    let mail = mail::finding(context.config.report.mail.as_ref());
+    let (mail, redis, mysql) = tokio::join!(mail, redis::look(context), mysql::look(context));
+    findings.push(mail);
     findings.extend(redis.findings);
     findings.extend(mysql.findings);
     if let (Some(redis), Some(mysql)) = (&redis.clock, &mysql.clock) {

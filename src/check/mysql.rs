@@ -1,12 +1,8 @@
 //! What MySQL says.
 
-use super::{Clock, Finding, Level, bad, is_loopback, last_run, ok};
-use crate::config::{Config, SslMode};
+use super::{Clock, Finding, Level, bad, last_run, mysql_server, ok, privileges};
 use crate::sink::{PartitionRow, ServerFacts, Session, SinkError};
 use crate::sync::Context;
-
-/// Below this, statements are cut so small that a sync is slow.
-const SMALL_PACKET: i64 = 1 << 20;
 
 /// What was found.
 pub(super) struct Looked {
@@ -21,13 +17,16 @@ pub(super) async fn look(context: &Context) -> Looked {
     let facts = match session.server_facts().await {
         Ok(facts) => facts,
         Err(error) => {
-            let fix = "start MySQL, or correct mysql.url and mysql.password_file";
-            let findings = vec![bad("mysql connection", Level::Fail, error.to_string(), fix)];
+            let refused = privileges::no_database(&error, &context.config.mysql.database);
+            let findings = vec![refused.unwrap_or_else(|| {
+                let fix = "start MySQL, or correct mysql.url and mysql.password_file";
+                bad("mysql connection", Level::Fail, error.to_string(), fix)
+            })];
             return Looked { clock: None, partitions: None, findings };
         }
     };
     let clock = Some(Clock::says(facts.now_ms));
-    let mut findings = findings(&facts, &context.config);
+    let mut findings = mysql_server::findings(&facts, &context.config);
     let schema = session.require_schema().await;
     let work = match &schema {
         Ok(_) => {
@@ -36,7 +35,12 @@ pub(super) async fn look(context: &Context) -> Looked {
         }
         Err(_) => None,
     };
+    let privileges = session.privileges().await;
     session.close().await;
+    findings.push(match &privileges {
+        Ok(found) => privileges::finding(found, &context.config.mysql.database, schema.is_ok()),
+        Err(error) => unreadable("mysql privileges", error),
+    });
     findings.push(schema.map_or_else(|error| of_schema(&error), |_| ok("mysql schema", "current")));
     findings.extend(layout(&facts));
     let Some((runs, partitions)) = work else { return Looked { clock, partitions: None, findings } };
@@ -83,42 +87,6 @@ fn of_schema(error: &SinkError) -> Finding {
     }
 }
 
-fn findings(facts: &ServerFacts, config: &Config) -> Vec<Finding> {
-    let mut findings = vec![ok("mysql connection", config.mysql.address()), ok("mysql version", facts.version.clone())];
-    findings.push(if facts.read_only {
-        let detail = "this server is read-only: nothing can be synced, the backlog stays in Redis";
-        bad("mysql read-only", Level::Fail, detail, "point mysql.url at the primary, or SET GLOBAL read_only = OFF")
-    } else {
-        ok("mysql read-only", "off")
-    });
-    let packet = format!("max_allowed_packet is {} bytes", facts.max_packet);
-    findings.push(if facts.max_packet >= SMALL_PACKET {
-        ok("mysql packet size", packet)
-    } else {
-        let detail = format!("{packet}: statements are cut to fit, and a sync needs many of them");
-        bad("mysql packet size", Level::Warn, detail, "SET GLOBAL max_allowed_packet = 16777216")
-    });
-    if facts.binlog_format == "STATEMENT" {
-        findings.push(bad(
-            "mysql binary log",
-            Level::Fail,
-            "binlog_format is STATEMENT: MySQL refuses transactions that read what is committed (error 1665)",
-            "SET GLOBAL binlog_format = 'ROW'",
-        ));
-    }
-    let remote = config.mysql.socket.is_none() && !is_loopback(&config.mysql.host);
-    if remote && facts.cipher.is_empty() && config.mysql.ssl_mode != SslMode::Disabled {
-        let detail = "the server has no TLS, so that everything crosses the network unencrypted";
-        findings.push(bad(
-            "mysql encryption",
-            Level::Warn,
-            detail,
-            "set up TLS and use ?ssl-mode=REQUIRED in mysql.url",
-        ));
-    }
-    findings
-}
-
 fn layout(facts: &ServerFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if facts.layout.is_some_and(|layout| !layout.by_target) {
@@ -127,16 +95,16 @@ fn layout(facts: &ServerFacts) -> Vec<Finding> {
             Level::Warn,
             "interaction_record has the older layout: rows of a target cannot be found without a scan of the table, so \
              that counts are moved by what flips instead of counted",
-            "CREATE INDEX by_target ON interaction_record (target_type, target_id, interaction_type, status)",
-        ));
+            "",
+        ).by("CREATE INDEX by_target ON interaction_record (target_type, target_id, interaction_type, status)"));
     }
     if let Some(digits) = facts.time_digits.filter(|&digits| digits < 3) {
         findings.push(bad(
             "mysql time precision",
             Level::Warn,
             format!("update_time keeps {digits} digits after the seconds: two writes within a second are not told apart"),
-            "ALTER TABLE interaction_record MODIFY create_time DATETIME(3) NOT NULL, MODIFY update_time DATETIME(3) NOT NULL",
-        ));
+            "",
+        ).by("ALTER TABLE interaction_record MODIFY create_time DATETIME(3) NOT NULL, MODIFY update_time DATETIME(3) NOT NULL"));
     }
     findings
 }

@@ -12,7 +12,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
-    let report = check(&context).await;
+    let report = Box::pin(check(&context)).await;
     if args.json {
         output::json(&report)?
     } else {
@@ -30,7 +30,17 @@ fn text(report: &Report) -> String {
             Level::Fail => "FAIL",
         };
         lines.push(format!("{level}  {}: {}", finding.name, finding.detail));
-        lines.extend(finding.fix.iter().map(|fix| format!("      mend it: {fix}")));
+        // A command has a line of its own, whole, to be copied.
+        match (&finding.fix, &finding.command) {
+            (Some(fix), Some(command)) => {
+                lines.push(format!("      mend it: {command}"));
+                let rest = fix.strip_prefix(command.as_str()).unwrap_or_default().trim_start_matches(", ");
+                lines.extend((!rest.is_empty()).then(|| format!("               {rest}")));
+            }
+            (Some(fix), None) => lines.push(format!("      mend it: {fix}")),
+            (None, Some(command)) => lines.push(format!("      the least: {command}")),
+            (None, None) => {}
+        }
     }
     lines.join("\n")
 }

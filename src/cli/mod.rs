@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod exit;
+mod man;
 mod migrate;
 mod output;
 mod progress;
@@ -23,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 pub use exit::Exit;
 
 use crate::config::{self, Config};
-use crate::logging;
+use crate::logging::{self, Level};
 use crate::sync::Context;
 
 /// Likes, favourites, follows and views: recorded in Redis, mirrored to MySQL in batches.
@@ -58,6 +59,9 @@ enum Command {
     Migrate,
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 /// Runs a command, and answers the exit code of the process.
@@ -65,9 +69,10 @@ enum Command {
 pub fn main(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         command => match configuration(cli.config.as_deref()) {
-            Ok((config, filter)) => start(config, filter).and_then(|(context, runtime)| {
-                let outcome = runtime.block_on(dispatch(command, context));
+            Ok((config, filter)) => start(config, filter).and_then(|(context, level, runtime)| {
+                let outcome = runtime.block_on(dispatch(command, context, level));
                 // What a hung server still holds up is not waited for.
                 runtime.shutdown_background();
                 outcome
@@ -94,20 +99,20 @@ fn configuration(file: Option<&Path>) -> anyhow::Result<(Config, EnvFilter)> {
     Ok((config, filter))
 }
 
-fn start(config: Config, filter: EnvFilter) -> anyhow::Result<(Context, tokio::runtime::Runtime)> {
+fn start(config: Config, filter: EnvFilter) -> anyhow::Result<(Context, Level, tokio::runtime::Runtime)> {
     // All TLS users, redis, sqlx and lettre, take this one; two of them in one process would panic.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         anyhow::bail!("a TLS provider was installed already");
     }
-    logging::init(&config.log, filter)?;
+    let level = logging::init(&config.log, filter)?;
     tracing::debug!(file = %config.file.display(), "configuration");
     let runtime = tokio::runtime::Runtime::new()?;
-    Ok((Context::new(config), runtime))
+    Ok((Context::new(config), level, runtime))
 }
 
-async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
+async fn dispatch(command: Command, context: Context, level: Level) -> anyhow::Result<Exit> {
     match command {
-        Command::Serve(args) => Box::pin(serve::run(args, context)).await,
+        Command::Serve(args) => Box::pin(serve::run(args, context, level)).await,
         Command::Sync(args) => sync::run(args, context).await,
         Command::Report(args) => report::run(args, context).await,
         Command::Reconcile(args) => Box::pin(reconcile::run(args, context)).await,
@@ -116,6 +121,7 @@ async fn dispatch(command: Command, context: Context) -> anyhow::Result<Exit> {
         Command::Check(args) => Box::pin(check::run(args, context)).await,
         Command::Migrate => migrate::run(&context).await,
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

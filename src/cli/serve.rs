@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -15,11 +16,14 @@ use crate::admin::{self, Admin};
 use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
+use crate::logging::Level;
 use crate::metrics::{CacheMetrics, Metrics};
-use crate::reconcile::{self, Reconciler};
+use crate::pulse::Pulses;
+use crate::reconcile::Reconciler;
 use crate::report;
+use crate::service::{Announcer, Probe, keep_probing, keep_reloading, keep_schedules, start_watch, tell};
 use crate::sink::SinkError;
-use crate::sync::{Alarm, Context, Driver, Trigger, keep_toll};
+use crate::sync::{Alarm, Context, Driver, keep_toll};
 
 /// How long the start waits for MySQL to say how old its schema is.
 const SCHEMA: Duration = Duration::from_secs(5);
@@ -35,10 +39,11 @@ pub(super) struct Args {
     no_schedule: bool,
 }
 
-pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, context: Context, level: Level) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
-    outlive_hangups()?;
+    // From here on it does not end the process.
+    let hangups = signal(SignalKind::hangup())?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         configuration = %context.config.file.display(),
@@ -46,9 +51,8 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         mysql = context.config.mysql.address(),
         "tallyd starts"
     );
-    let (api_config, admin_config) = (context.config.api.clone(), context.config.admin.clone());
-    let admin_listener = Listener::bind("admin", admin_config.listen).await?;
-    let api_listener = if args.no_api { None } else { Some(Listener::bind("api", api_config.listen).await?) };
+    let admin_listener = Listener::bind("admin", context.config.admin.listen).await?;
+    let api_listener = if args.no_api { None } else { Some(Listener::bind("api", context.config.api.listen).await?) };
     if let Some(schema) = stop.run_until_cancelled(Box::pin(require_schema(&context))).await {
         schema?;
     }
@@ -57,70 +61,100 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
     }
 
     let context = Arc::new(context);
-    let grace = context.config.serve.grace;
     let metrics = Metrics::new(&context.vocabulary, &api::CALLS);
     let live = Live::new(context.clone(), metrics.breaker.clone());
-    let restored = Arc::new(Notify::new());
-    let driver = Driver::start(&context, metrics.sync.clone(), !args.no_schedule, restored.clone(), &stop);
-    let waker = driver.waker.clone();
-    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), !args.no_schedule, &stop);
-    let mut alarm = Alarm::start().await?;
-    if !args.no_schedule {
-        let waker = waker.clone();
-        alarm.every("sync", context.config.sync.cron.clone(), move || waker.wake(Trigger::Schedule));
-        for (name, schedule, trigger) in [
-            ("reconcile sample", &context.config.reconcile.sample_cron, reconcile::Trigger::Sample),
-            ("reconcile full", &context.config.reconcile.full_cron, reconcile::Trigger::Full),
-        ] {
-            let waker = reconciler.waker.clone();
-            alarm.every(name, schedule.clone(), move || waker.wake(trigger));
-        }
-    }
+    let (pulses, dead, restored) = (Pulses::default(), CancellationToken::new(), Arc::new(Notify::new()));
+    let automatic = !args.no_schedule;
+    let driver = Driver::start(&context, metrics.sync.clone(), automatic, restored.clone(), &pulses, &stop);
+    let reconciler = Reconciler::start(&context, metrics.reconcile.clone(), automatic, &pulses, &stop);
 
     let background = TaskTracker::new();
+    if automatic {
+        let alarm = Alarm::start(pulses.clone()).await?;
+        let (sync, reconciler) = (driver.waker.clone(), reconciler.waker.clone());
+        background.spawn(keep_schedules(context.clone(), alarm, sync, reconciler, stop.clone()));
+    }
     keep_cache(&live, restored, metrics.cache.clone(), &background, &stop);
     background.spawn(report::keep_mailing(context.clone(), metrics.reconcile.clone(), stop.clone()));
     let writes = metrics.writes.clone();
     background.spawn(keep_toll(context.clone(), move || writes.total(), stop.clone()));
-    background.close();
+    let (ready, is_ready) = watch::channel(false);
+    let (waker, last) = (driver.waker.clone(), driver.last.clone());
+    let announcer = Announcer { context: context.clone(), live: live.clone(), waker, last, ready };
+    background.spawn(announcer.announce(stop.clone()));
+    tokio::spawn(keep_reloading(context.clone(), level, is_ready, hangups));
 
     let admin = Admin {
         context: context.clone(),
         live: live.clone(),
         metrics: metrics.clone(),
-        waker,
+        waker: driver.waker.clone(),
         started: Instant::now(),
     };
-    let at_work = TaskTracker::new();
-    let router = admin::router(admin, admin_config.tokens, &at_work);
-    let admin = tokio::spawn(admin_listener.serve(router, stop.clone(), at_work));
-    let api = api_listener.map(|listener| {
-        let at_work = TaskTracker::new();
-        let router = api::router(live, context.vocabulary.clone(), api_config.tokens, &metrics, &at_work);
-        tokio::spawn(listener.serve(router, stop.clone(), at_work))
-    });
+    let mut listeners = vec![serve_admin(admin_listener, admin, &background, &pulses, &stop)];
+    listeners.extend(
+        api_listener.map(|listener| serve_api(listener, live, &context, &metrics, &background, &pulses, &stop)),
+    );
 
-    tell_systemd(NotifyState::Ready);
-    stop.cancelled().await;
-    tell_systemd(NotifyState::Stopping);
+    background.close();
+    start_watch(pulses, dead.clone())?;
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = dead.cancelled() => stop.cancel(),
+    }
+    let grace = context.config.serve.grace;
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping: requests end, a run under way between two chunks")]);
     tracing::info!(grace_seconds = grace.as_secs(), "tallyd stops: requests end, a run under way between two chunks");
     let ended = async {
         let listeners = async {
-            for listener in [Some(admin), api].into_iter().flatten() {
+            for listener in listeners {
                 if let Err(error) = listener.await {
                     tracing::error!(%error, "a listener ended badly");
                 }
             }
         };
-        let schedules = async {
-            alarm.stop().await;
+        let loops = async {
             driver.join().await;
             reconciler.join().await;
             background.wait().await;
         };
-        tokio::join!(listeners, schedules);
+        tokio::join!(listeners, loops);
     };
-    Ok(within(grace, ended).await)
+    let exit = within(grace, ended).await;
+    Ok(if dead.is_cancelled() { Exit::Failed } else { exit })
+}
+
+fn serve_admin(
+    listener: Listener,
+    admin: Admin,
+    background: &TaskTracker,
+    pulses: &Pulses,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let (address, name) = (listener.address(), "the administration listener");
+    let probe = Probe { name, address, ask: "GET /healthz", tokens: None };
+    background.spawn(keep_probing(probe, pulses.clone(), stop.clone()));
+    let at_work = TaskTracker::new();
+    let tokens = admin.context.settings.tokens(|config| &config.admin.tokens);
+    tokio::spawn(listener.serve(admin::router(admin, tokens, &at_work), stop.clone(), at_work))
+}
+
+fn serve_api(
+    listener: Listener,
+    live: Live,
+    context: &Context,
+    metrics: &Metrics,
+    background: &TaskTracker,
+    pulses: &Pulses,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let tokens = context.settings.tokens(|config| &config.api.tokens);
+    let (address, name) = (listener.address(), "the API's listener");
+    let probe = Probe { name, address, ask: "HEAD /openapi.json", tokens: Some(tokens.clone()) };
+    background.spawn(keep_probing(probe, pulses.clone(), stop.clone()));
+    let at_work = TaskTracker::new();
+    let router = api::router(live, context.vocabulary.clone(), tokens, metrics, &at_work);
+    tokio::spawn(listener.serve(router, stop.clone(), at_work))
 }
 
 /// Starts what brings targets into Redis and takes them out, until `stop` is cancelled. The most active are loaded again
@@ -136,13 +170,6 @@ fn keep_cache(
     let (until, stop) = (stop.clone(), stop.clone());
     background.spawn(async move { warming.keep_warm(&restored, &until).await });
     background.spawn(async move { unloading.keep_unloading(&metrics, &stop).await });
-}
-
-/// Nothing happens where nobody listens.
-fn tell_systemd(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd could not be told");
-    }
 }
 
 async fn within(grace: Duration, ended: impl Future<Output = ()>) -> Exit {
@@ -168,17 +195,6 @@ async fn require_schema(context: &Context) -> anyhow::Result<()> {
         Ok(Ok(_)) => {}
         Err(_) => tracing::warn!("MySQL did not answer within {} s; the schema is not known yet", SCHEMA.as_secs()),
     }
-    Ok(())
-}
-
-/// Hears SIGHUP, which would end the process otherwise: the configuration and tokens are read at the start alone.
-fn outlive_hangups() -> anyhow::Result<()> {
-    let mut hangups = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            tracing::warn!("SIGHUP changes nothing: restart tallyd to have it read its configuration and tokens again");
-        }
-    });
     Ok(())
 }
 

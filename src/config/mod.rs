@@ -3,6 +3,7 @@
 //! What is written (`raw`) and what the program works with ([`Config`]) are two things; everything between them is
 //! checked here, once, so that no other module doubts a setting. The file `config.toml` documents every key.
 
+mod changes;
 mod error;
 mod fields;
 mod layers;
@@ -15,6 +16,7 @@ mod report;
 mod secret;
 mod sections;
 mod server_url;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -25,6 +27,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use changes::{Changes, Written};
 pub use error::{ConfigError, Problem};
 pub use mysql::{MysqlConfig, SslMode};
 pub use redis::{RedisAddress, RedisConfig, RedisMode};
@@ -34,6 +37,7 @@ pub use sections::{
     AdminConfig, ApiConfig, CacheConfig, DegradedConfig, LogConfig, LogFormat, ReconcileConfig, ScheduleConfig,
     ServeConfig, SyncConfig,
 };
+pub use settings::{Settings, Tokens};
 
 use crate::model::Vocabulary;
 use secret::SecretFiles;
@@ -72,6 +76,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Interactions and target types.
     pub vocabulary: Vocabulary,
+    /// Every key as it was written, for a reload to compare.
+    pub written: Written,
 }
 
 /// Reads the configuration from `explicit`, else `$TALLYD_CONFIG`, else the first that exists of
@@ -125,6 +131,7 @@ impl Config {
             report: ReportConfig::resolve(&raw.report, files)?,
             log: LogConfig::resolve(&raw.log)?,
             vocabulary: vocabulary::resolve(&raw.target, &raw.interaction)?,
+            written: Written::of(raw),
         };
         if config.api.listen == config.admin.listen && config.api.listen.port() != 0 {
             let what = format!("{} is api.listen too; give each a port of its own", config.admin.listen);

@@ -5,17 +5,15 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
 
 /// A whole number.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Whole(pub(super) i64);
 
 /// Any finite number.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Number(pub(super) f64);
 
 impl<'de> Deserialize<'de> for Whole {

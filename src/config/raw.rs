@@ -1,6 +1,6 @@
 //! The configuration as it is written: every key and its default, nothing checked yet.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::number::{Number, Whole};
 
@@ -8,8 +8,7 @@ use super::number::{Number, Whole};
 macro_rules! section {
     ($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Deserialize)]
-        #[cfg_attr(test, derive(serde::Serialize))]
+        #[derive(Debug, Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields, expecting = "a table")]
         pub(super) struct $name {
             $(pub(super) $field: $type,)*
@@ -116,8 +115,7 @@ section!(Smtp {
 section!(Log { format: String = "text".into(), level: String = "info".into() });
 
 /// One `[[target]]`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Target {
     pub(super) name: String,
@@ -125,8 +123,7 @@ pub(super) struct Target {
 }
 
 /// One `[[interaction]]`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Interaction {
     pub(super) name: String,

@@ -78,6 +78,7 @@ fn the_defaults_are_those_of_the_interface() {
         report,
         log,
         vocabulary,
+        written: _,
     } = parse("").unwrap();
     assert_eq!(file, Path::new("test.toml"));
     assert_eq!((redis.url_redacted.as_str(), redis.shards), ("redis://127.0.0.1:6379/0", 1));

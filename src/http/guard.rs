@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use super::problem::{Kind, Problem};
 use super::{request_id, token};
-use crate::config::Secret;
+use crate::config::Tokens;
 use crate::metrics::HttpMetrics;
 
 /// Who needs a token, when there are any.
@@ -34,7 +34,7 @@ pub enum Protects {
 /// What requests to one listener pass.
 #[derive(Debug)]
 pub struct Guard {
-    tokens: Vec<Secret>,
+    tokens: Tokens,
     protects: Protects,
     room: Arc<Semaphore>,
     limit: Duration,
@@ -45,7 +45,7 @@ pub struct Guard {
 impl Guard {
     /// Lets in `room` requests at once, and answers each within `limit`. `at_work` knows those that are under way.
     #[must_use]
-    pub fn new(tokens: Vec<Secret>, protects: Protects, room: usize, limit: Duration, at_work: TaskTracker) -> Self {
+    pub fn new(tokens: Tokens, protects: Protects, room: usize, limit: Duration, at_work: TaskTracker) -> Self {
         Self { tokens, protects, room: Arc::new(Semaphore::new(room)), limit, at_work, metrics: None }
     }
 
@@ -64,8 +64,8 @@ impl Guard {
 
     fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Problem> {
         let protected = self.protects == Protects::Everything || method == Method::POST;
-        if protected && !self.tokens.is_empty() {
-            token::check(&self.tokens, headers)?;
+        if protected {
+            self.tokens.now(|tokens| if tokens.is_empty() { Ok(()) } else { token::check(tokens, headers) })?;
         }
         let full =
             |_| Problem::unavailable("too many requests are under way; send this one again", Duration::from_secs(1));
@@ -142,14 +142,19 @@ async fn allow_options(mut response: Response) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use axum::body::Body;
     use axum::routing::get;
     use tower::ServiceExt;
 
     use super::*;
+    use crate::config::{Config, Settings};
 
     fn router(room: usize, tracker: &TaskTracker) -> Router {
-        let guard = Guard::new(Vec::new(), Protects::Everything, room, Duration::from_millis(500), tracker.clone());
+        let config = Config::parse("", [], Path::new("f")).unwrap();
+        let tokens = Settings::new(config).tokens(|config| &config.api.tokens);
+        let guard = Guard::new(tokens, Protects::Everything, room, Duration::from_millis(500), tracker.clone());
         let router = Router::new()
             .route("/fast", get(async || "done"))
             .route("/slow", get(async || tokio::time::sleep(Duration::from_millis(300)).await))

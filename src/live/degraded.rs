@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::{Arc, PoisonError};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
@@ -13,6 +14,7 @@ use crate::sink::{Asked, Degraded, SinkError};
 /// How much may go to MySQL instead of Redis, a second. Writes and reads have a measure each, so that no storm of page
 /// views keeps likes out.
 pub(super) struct Limits {
+    max_qps: u32,
     writes: DefaultDirectRateLimiter,
     reads: DefaultDirectRateLimiter,
 }
@@ -21,7 +23,7 @@ impl Limits {
     /// Each `max_qps`.
     pub(super) fn new(max_qps: u32) -> Self {
         let quota = Quota::per_second(NonZeroU32::new(max_qps).unwrap_or(NonZeroU32::MIN));
-        Self { writes: RateLimiter::direct(quota), reads: RateLimiter::direct(quota) }
+        Self { max_qps, writes: RateLimiter::direct(quota), reads: RateLimiter::direct(quota) }
     }
 }
 
@@ -37,8 +39,9 @@ impl Live {
     ) {
         let shards = self.context.config.redis.shards;
         let mut partitions: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
+        let limits = self.limits();
         for &at in places {
-            if self.limits.writes.check().is_err() {
+            if limits.writes.check().is_err() {
                 answers[at] = Some(Err(self.limited("writes")));
                 continue;
             }
@@ -74,7 +77,8 @@ impl Live {
     /// Answers from MySQL, in order; they may lag behind by what is not synced yet.
     pub(super) async fn told_all_by_mysql(&self, questions: &[Question], why: &str) -> Vec<Result<Told, LiveError>> {
         let mut answers: Vec<Option<Result<Told, LiveError>>> = vec![None; questions.len()];
-        let allowed = |at: &usize| self.limits.reads.check().is_ok() && *at < questions.len();
+        let limits = self.limits();
+        let allowed = |at: &usize| limits.reads.check().is_ok() && *at < questions.len();
         let places: Vec<usize> = (0..questions.len()).filter(allowed).collect();
         let asked: Vec<Asked> = places
             .iter()
@@ -116,8 +120,18 @@ impl Live {
         answer.unwrap_or_else(|| Err(LiveError::unavailable(why.to_owned())))
     }
 
+    /// By `degraded.max_qps` as it is now.
+    fn limits(&self) -> Arc<Limits> {
+        let max_qps = self.context.settings.now().degraded.max_qps;
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if limits.max_qps != max_qps {
+            *limits = Arc::new(Limits::new(max_qps));
+        }
+        limits.clone()
+    }
+
     fn limited(&self, what: &str) -> LiveError {
-        let most = self.context.config.degraded.max_qps;
+        let most = self.limits().max_qps;
         let reason = format!("MySQL takes at most {most} {what} a second in the place of Redis (degraded.max_qps)");
         LiveError::Limited { reason, retry_after: RETRY_AFTER }
     }

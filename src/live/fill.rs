@@ -66,7 +66,7 @@ impl Fill<'_> {
 
     /// Whether all rows of an interaction are loaded.
     fn is_small(&self, interaction: u16) -> bool {
-        let limit = i64::try_from(self.live.context.config.cache.full_load_limit).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.live.context.settings.now().cache.full_load_limit).unwrap_or(i64::MAX);
         self.look.with_rows.is_some() && self.count(interaction) <= limit
     }
 

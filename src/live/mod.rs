@@ -12,13 +12,14 @@ mod group_commit;
 mod link;
 mod load;
 mod probe;
+mod ready;
 mod redis;
 mod share;
 mod unload;
 mod warm;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -26,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::breaker::BreakerState;
+pub use self::ready::Ready;
 pub use self::warm::Warmed;
 
 use self::breaker::Breaker;
@@ -189,7 +191,7 @@ pub struct Live {
     loading: Arc<Loads>,
     /// Operations that may be on their way to Redis at once.
     room: Arc<Semaphore>,
-    limits: Arc<Limits>,
+    limits: Arc<Mutex<Arc<Limits>>>,
     group_commit: GroupCommit,
     _tasks: Arc<DropGuard>,
 }
@@ -215,17 +217,11 @@ impl Live {
             sessions,
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
-            limits: Arc::new(Limits::new(context.config.degraded.max_qps)),
+            limits: Arc::new(Mutex::new(Arc::new(Limits::new(context.config.degraded.max_qps)))),
             group_commit,
             _tasks: Arc::new(stop.drop_guard()),
             context,
         }
-    }
-
-    /// Whether Redis takes writes. The reason if not.
-    pub async fn ready(&self) -> Result<(), String> {
-        let (number, store) = self.redis.link.store().await?;
-        store.try_write().await.map_err(|error| LiveError::from(self.redis.failed(number, &error)).to_string())
     }
 
     /// Where calls go: to MySQL also while no connection to Redis can be made, whether or not calls have opened the

@@ -48,7 +48,7 @@ async fn lead_back(
 ) -> Option<u64> {
     loop {
         if breaker.state() == BreakerState::Open {
-            tokio::time::sleep(context.config.degraded.probe).await;
+            tokio::time::sleep(context.settings.now().degraded.probe).await;
             match link.renew().await {
                 Ok(()) => {
                     breaker.replaying();

@@ -20,8 +20,14 @@ const BATCH: usize = 100;
 impl Live {
     /// Unloads what was idle for `cache.idle_seconds`, pass after pass, until `stop` is cancelled.
     pub async fn keep_unloading(&self, metrics: &CacheMetrics, stop: &CancellationToken) {
-        let pause = (self.context.config.cache.idle / 4).clamp(OFTEN, SELDOM);
-        while tokio::time::timeout(pause, stop.cancelled()).await.is_err() {
+        let mut settings = self.context.settings.subscribe();
+        loop {
+            let pause = (settings.borrow_and_update().cache.idle / 4).clamp(OFTEN, SELDOM);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = settings.changed() => continue,
+                () = tokio::time::sleep(pause) => {}
+            }
             let mut unloaded = 0;
             if let Err(error) = self.unload_pass(&mut unloaded, metrics, stop).await {
                 tracing::debug!(%error, "idle targets stay for now");
@@ -63,7 +69,7 @@ impl Live {
     /// Unloads those of a batch that are idle, clean, and nowhere held by more than MySQL. Answers how many.
     async fn unload_idle(&self, partition: Partition, targets: &[Id]) -> Result<u64, LiveError> {
         let (number, store) = self.redis.store().await?;
-        let idle = store.idle(partition, targets, self.context.config.cache.idle).await;
+        let idle = store.idle(partition, targets, self.context.settings.now().cache.idle).await;
         let mut idle = idle.map_err(|error| self.redis.failed(number, &error))?;
         if idle.targets.is_empty() {
             return Ok(0);

@@ -111,11 +111,15 @@ impl Live {
         Ok(targets)
     }
 
-    /// Warms (`cache.warm_top`) as soon as both servers are there, and again whenever `restored` is notified, until `stop`
-    /// is cancelled.
+    /// Warms (`cache.warm_top` as it is then) as soon as both servers are there, and again whenever `restored` is notified,
+    /// until `stop` is cancelled.
     pub async fn keep_warm(&self, restored: &Notify, stop: &CancellationToken) {
-        let top = self.context.config.cache.warm_top;
-        while top > 0 && !stop.is_cancelled() {
+        while !stop.is_cancelled() {
+            let top = self.context.settings.now().cache.warm_top;
+            if top == 0 {
+                stop.run_until_cancelled(restored.notified()).await;
+                continue;
+            }
             match self.warm(top, &Progress::default(), stop).await {
                 Ok(Warmed { loaded, already, failed, failure }) => {
                     if failed > 0 {

@@ -25,8 +25,8 @@ pub struct Call {
     pub route: &'static str,
 }
 
-/// Classes of status codes.
-const CLASSES: [&str; 3] = ["2xx", "4xx", "5xx"];
+/// Classes of status codes; 429, which says that clients ask for too much, by itself.
+const CLASSES: [&str; 4] = ["2xx", "429", "4xx", "5xx"];
 
 /// Requests by call, and by the class of their status.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct HttpMetrics {
 struct Series {
     call: Call,
     /// In the order of [`CLASSES`].
-    classes: [Counter; 3],
+    classes: [Counter; 4],
     seconds: Histogram,
 }
 
@@ -66,9 +66,10 @@ impl HttpMetrics {
         let method = if method == "HEAD" { "GET" } else { method };
         let is_meant = |series: &&Series| series.call.method == method && Some(series.call.route) == route;
         let Some(series) = self.series.iter().find(is_meant).or(self.series.last()) else { return };
-        let [good, refused, failed] = &series.classes;
+        let [good, limited, refused, failed] = &series.classes;
         let class = match status {
             ..400 => good,
+            429 => limited,
             400..500 => refused,
             500.. => failed,
         };

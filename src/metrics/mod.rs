@@ -1,13 +1,16 @@
 //! Figures for Prometheus.
 //!
 //! Every series is made at start, at zero, for every value that its labels can take; the values come from the
-//! configuration and from lists in the code, never from a request, so that their number is bounded. Only what is known
-//! to Redis alone (the backlog) comes and goes: while Redis is down, nothing is said of it.
+//! configuration and from lists in the code, never from a request, so that their number is bounded. Only what waits comes
+//! and goes: while Redis is down, nothing is said of the backlog, while MySQL is down, nothing of the journal. README.md
+//! lists every metric; a test compares.
 
 mod backlog;
 mod breaker;
 mod cache;
 mod http;
+mod ledger;
+mod process;
 mod reconcile;
 mod sync;
 mod writes;
@@ -22,6 +25,7 @@ pub use backlog::{BacklogMetrics, Waiting};
 pub use breaker::BreakerMetrics;
 pub use cache::CacheMetrics;
 pub use http::{Call, HttpMetrics};
+pub use ledger::LedgerMetrics;
 pub use reconcile::ReconcileMetrics;
 pub use sync::SyncMetrics;
 pub use writes::WriteMetrics;
@@ -48,6 +52,8 @@ pub struct Metrics {
     pub reconcile: ReconcileMetrics,
     /// What waits in Redis.
     pub backlog: BacklogMetrics,
+    /// What MySQL keeps.
+    pub ledger: LedgerMetrics,
     registry: Arc<Registry>,
 }
 
@@ -57,6 +63,7 @@ impl Metrics {
     #[must_use]
     pub fn new(vocabulary: &Vocabulary, calls: &[Call]) -> Self {
         let mut registry = Registry::with_prefix("tallyd");
+        process::register(&mut registry);
         Self {
             writes: WriteMetrics::register(&mut registry, vocabulary),
             sync: SyncMetrics::register(&mut registry),
@@ -65,6 +72,7 @@ impl Metrics {
             cache: CacheMetrics::register(&mut registry),
             reconcile: ReconcileMetrics::register(&mut registry),
             backlog: BacklogMetrics::register(&mut registry, vocabulary),
+            ledger: LedgerMetrics::register(&mut registry),
             registry: Arc::new(registry),
         }
     }
@@ -109,6 +117,7 @@ mod tests {
             "tallyd_unloaded_targets_total 0",
             "tallyd_http_requests_total{method=\"GET\",route=\"/v1/x\",status=\"2xx\"} 0",
             "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"4xx\"} 0",
+            "tallyd_http_requests_total{method=\"other\",route=\"other\",status=\"429\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }

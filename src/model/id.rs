@@ -16,6 +16,9 @@ pub struct Id(i64);
 pub struct InvalidId;
 
 impl Id {
+    /// The least there is.
+    pub const MIN: Self = Self(1);
+
     /// The id as MySQL's signed `BIGINT` holds it.
     #[must_use]
     pub fn get(self) -> i64 {

@@ -11,10 +11,14 @@ use super::pass::reconcile;
 use super::request::{Request, Scope, Trigger};
 use super::resume::was_cut_short;
 use crate::metrics::ReconcileMetrics;
+use crate::pulse::Pulses;
 use crate::sync::{Context, Progress};
 
 /// How long a pass of the daemon waits for a run that has much to copy.
 const LEASE_WAIT: Duration = Duration::from_mins(10);
+
+/// How often the loop moves while it has nothing to do, to show that it could.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Wakes the loop. Clones wake the same one.
 #[derive(Clone, Debug, Default)]
@@ -47,17 +51,25 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Starts the loop; `automatic` goes on at once with a pass that ended with its process. It ends when `stop` is cancelled, between two batches.
+    /// Starts the loop; `automatic` goes on at once with a pass that ended with its process. It shows in `pulses` that it
+    /// moves, and ends when `stop` is cancelled, between two batches.
     #[must_use]
-    pub fn start(context: &Arc<Context>, metrics: ReconcileMetrics, automatic: bool, stop: &CancellationToken) -> Self {
+    pub fn start(
+        context: &Arc<Context>,
+        metrics: ReconcileMetrics,
+        automatic: bool,
+        pulses: &Pulses,
+        stop: &CancellationToken,
+    ) -> Self {
         let waker = ReconcilerWaker::default();
+        let pulse = pulses.add("reconciliation", context.longest_silence());
         let (of_loop, context, stop) = (waker.clone(), context.clone(), stop.clone());
-        let task = tokio::spawn(async move {
+        let task = tokio::spawn(pulse.of(async move {
             if automatic {
                 go_on(&context, &of_loop).await;
             }
             drive(context, of_loop, metrics, stop).await;
-        });
+        }));
         Self { waker, task }
     }
 
@@ -83,10 +95,11 @@ async fn drive(context: Arc<Context>, waker: ReconcilerWaker, metrics: Reconcile
         tokio::select! {
             () = stop.cancelled() => return,
             () = waker.arrived.notified() => {}
+            () = tokio::time::sleep(IDLE) => {}
         }
         let Some(trigger) = waker.take() else { continue };
         let scope = match trigger {
-            Trigger::Sample => Scope::Sample(context.config.reconcile.sample_percent),
+            Trigger::Sample => Scope::Sample(context.settings.now().reconcile.sample_percent),
             Trigger::Full | Trigger::Command => Scope::All,
         };
         let request = Request { trigger, scope, dry_run: false, lease_wait: LEASE_WAIT };

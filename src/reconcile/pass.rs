@@ -60,7 +60,7 @@ pub async fn reconcile(context: &Context, request: Request, progress: &Progress,
             report: serde_json::to_string(&report).unwrap_or_default(),
         };
         let mut session = context.sink.session();
-        if let Err(error) = session.record_pass(row, context.config.reconcile.keep_days).await {
+        if let Err(error) = session.record_pass(row, context.settings.now().reconcile.keep_days).await {
             tracing::warn!(run_id = report.run_id, %error, "the pass could not be recorded in reconcile_run");
         }
         session.close().await;
@@ -170,7 +170,7 @@ impl<'c> Pass<'c> {
         let in_flight = self.tally.skipped.get(Why::InFlight.as_str()).copied().unwrap_or_default();
         let compared = self.tally.looked_at + in_flight;
         let share = 100.0 * as_float(self.tally.differing) / as_float(compared.max(1));
-        let limit = self.context.config.reconcile.stop_percent;
+        let limit = self.context.settings.now().reconcile.stop_percent;
         let targeted = matches!(self.request.scope, Scope::Target(..));
         if !targeted && share > limit {
             self.stopped = Some(format!(

@@ -104,8 +104,22 @@ impl Mailer {
     /// Hands a mail to the server. Answers whom it refused, when it took the mail for anybody.
     pub async fn send(&self, letter: &Letter) -> Result<Vec<Refusal>, MailError> {
         let message = letter.compose(&self.from, &self.to).map_err(|error| MailError::Compose(error.to_string()))?;
-        match tokio::time::timeout(self.limit, self.converse(&message)).await {
-            Ok(Ok(refused)) => Ok(refused),
+        self.in_time(Box::pin(self.converse(&message))).await
+    }
+
+    /// Connects and logs in as for a mail, and sends none.
+    pub async fn try_login(&self) -> Result<(), MailError> {
+        let greeted = async {
+            let mut server = self.log_in().await?;
+            let _farewell = tokio::time::timeout(FAREWELL, server.quit()).await;
+            Ok(())
+        };
+        self.in_time(Box::pin(greeted)).await
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, smtp::Error>>) -> Result<T, MailError> {
+        match tokio::time::timeout(self.limit, work).await {
+            Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.failed(&self.words(&error))),
             Err(_) => {
                 let hint = match self.tls {
@@ -117,7 +131,7 @@ impl Mailer {
         }
     }
 
-    async fn converse(&self, message: &[u8]) -> Result<Vec<Refusal>, smtp::Error> {
+    async fn log_in(&self) -> Result<AsyncSmtpConnection, smtp::Error> {
         let tls = match self.tls {
             SmtpTls::None => None,
             SmtpTls::Implicit | SmtpTls::Starttls => Some(TlsParameters::new(self.host.clone())?),
@@ -132,6 +146,11 @@ impl Mailer {
             let credentials = Credentials::from((user.as_str(), password.expose()));
             server.auth(&[Mechanism::Plain, Mechanism::Login], &credentials).await?;
         }
+        Ok(server)
+    }
+
+    async fn converse(&self, message: &[u8]) -> Result<Vec<Refusal>, smtp::Error> {
+        let mut server = self.log_in().await?;
         let refused = self.envelope(&mut server).await?;
         server.command(Data).await?;
         server.message(message).await?;

@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Figures, Letter, MailError, Mailer, Refusal, View};
+use crate::config::ReportConfig;
 use crate::metrics::ReconcileMetrics;
 use crate::model::Vocabulary;
 use crate::reconcile::{fix_sql, undo_sql};
@@ -82,25 +83,36 @@ struct Retry {
 }
 
 /// Mails the newest full pass unless that was done, until `stop` is cancelled; one that fails is tried again, less and
-/// less often, until a newer pass takes its place. Nothing waits for it, and nothing fails with it.
+/// less often, until a newer pass takes its place, and at once when the settings change. Nothing waits for it, and nothing
+/// fails with it.
 pub async fn keep_mailing(context: Arc<Context>, metrics: ReconcileMetrics, stop: CancellationToken) {
-    let Some(mail) = &context.config.report.mail else { return };
-    let mailer = match Mailer::new(mail) {
-        Ok(mailer) => mailer,
+    let mut settings = context.settings.subscribe();
+    let mut sent = None;
+    while !stop.is_cancelled() {
+        let mailer = mailer(&settings.borrow_and_update().report);
+        let until = async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = settings.changed() => {}
+            }
+        };
+        let Some(mailer) = mailer else {
+            until.await;
+            continue;
+        };
+        let mut outbox = Outbox { context: &context, mailer, metrics: metrics.clone(), retry: None, sent };
+        outbox.mail(until, &stop).await;
+        sent = outbox.sent;
+    }
+}
+
+fn mailer(report: &ReportConfig) -> Option<Mailer> {
+    match Mailer::new(report.mail.as_ref()?) {
+        Ok(mailer) => Some(mailer),
         Err(error) => {
             tracing::error!(%error, "no report will be mailed");
-            return;
+            None
         }
-    };
-    let mut outbox = Outbox { context: &context, mailer, metrics, retry: None, sent: None };
-    while timeout(LOOK, stop.cancelled()).await.is_err() {
-        let mut session = context.sink.session();
-        // A mail half sent when it is time to stop is sent again by the next start.
-        let looked = stop.run_until_cancelled(Box::pin(outbox.look(&mut session))).await;
-        if let Some(Err(error)) = looked {
-            tracing::debug!(%error, "the passes could not be looked at");
-        }
-        session.close().await;
     }
 }
 
@@ -114,6 +126,19 @@ struct Outbox<'c> {
 }
 
 impl Outbox<'_> {
+    async fn mail(&mut self, until: impl Future<Output = ()>, stop: &CancellationToken) {
+        tokio::pin!(until);
+        while timeout(LOOK, until.as_mut()).await.is_err() {
+            let mut session = self.context.sink.session();
+            // A mail half sent when it is time to stop is sent again by the next start.
+            let looked = stop.run_until_cancelled(Box::pin(self.look(&mut session))).await;
+            if let Some(Err(error)) = looked {
+                tracing::debug!(%error, "the passes could not be looked at");
+            }
+            session.close().await;
+        }
+    }
+
     async fn look(&mut self, session: &mut Session) -> Result<(), SinkError> {
         let Some(pass) = self.due(session).await? else { return Ok(()) };
         if !session.take_mail_turn().await? {

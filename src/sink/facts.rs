@@ -37,6 +37,14 @@ pub struct ServerFacts {
     pub cipher: String,
     /// `binlog_format` when the binary log is on, else empty.
     pub binlog_format: String,
+    /// `innodb_flush_log_at_trx_commit`: 1 when a commit is on disk before it is answered.
+    pub flush_log: Option<i64>,
+    /// `sync_binlog` when the binary log is on: 1 when that is on disk before a commit is answered.
+    pub sync_binlog: Option<i64>,
+    /// `max_connections`.
+    pub max_connections: Option<i64>,
+    /// `max_user_connections` of this user; 0 without a limit.
+    pub max_user_connections: Option<i64>,
     /// Digits after the seconds in `interaction_record.update_time`, if the table is there.
     pub time_digits: Option<i64>,
     /// The layout, unless a table or its unique key is missing.
@@ -87,20 +95,22 @@ impl Session {
         let select = "/* tallyd check */ SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED), \
              CAST(@@global.read_only AS SIGNED), \
              TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000";
-        let binlog = "/* tallyd check */ SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')";
+        let variables = "/* tallyd check */ SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format', \
+             'innodb_flush_log_at_trx_commit', 'sync_binlog', 'max_connections', 'max_user_connections')";
         let cipher = "/* tallyd check */ SHOW SESSION STATUS LIKE 'Ssl_cipher'";
         self.with(move |conn| {
             Box::pin(async move {
                 let failed = conn.failed();
                 let row = conn.mysql.fetch_one(select).await.map_err(&failed)?;
                 let cipher = conn.mysql.fetch_optional(cipher).await.map_err(&failed)?;
-                let binlog = conn.mysql.fetch_all(binlog).await.map_err(&failed)?;
+                let variables = conn.mysql.fetch_all(variables).await.map_err(&failed)?;
                 let (layout, time_digits) = (conn.layout.clone().ok(), conn.time_digits);
                 let read = || -> Result<ServerFacts, sqlx::Error> {
-                    let variables = binlog.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+                    let variables = variables.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
                     let mut variables: HashMap<String, String> = variables.collect::<Result<_, sqlx::Error>>()?;
                     let binlog_on = variables.get("log_bin").is_some_and(|value| value == "ON");
                     let binlog_format = variables.remove("binlog_format").filter(|_| binlog_on).unwrap_or_default();
+                    let number = |name| variables.get(name).and_then(|value| value.parse().ok());
                     Ok(ServerFacts {
                         version: row.try_get(0)?,
                         max_packet: row.try_get(1)?,
@@ -108,6 +118,10 @@ impl Session {
                         now_ms: row.try_get(3)?,
                         cipher: cipher.map(|row| row.try_get(1)).transpose()?.unwrap_or_default(),
                         binlog_format,
+                        flush_log: number("innodb_flush_log_at_trx_commit"),
+                        sync_binlog: number("sync_binlog").filter(|_| binlog_on),
+                        max_connections: number("max_connections"),
+                        max_user_connections: number("max_user_connections"),
                         time_digits,
                         layout,
                     })

@@ -1,6 +1,7 @@
 //! Connections: made when needed, trusted only after a success.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -29,7 +30,7 @@ pub struct Sink {
     options: Arc<MySqlConnectOptions>,
     address: Arc<str>,
     timeout: Duration,
-    batch_rows: usize,
+    batch_rows: Arc<AtomicUsize>,
 }
 
 /// A connection of one's own.
@@ -97,8 +98,13 @@ impl Sink {
             options: Arc::new(options),
             address: config.address().into(),
             timeout: config.timeout,
-            batch_rows: batch_rows.max(1),
+            batch_rows: Arc::new(AtomicUsize::new(batch_rows.max(1))),
         }
+    }
+
+    /// The largest number of rows in one statement, for connections that are made from now on.
+    pub fn set_batch_rows(&self, batch_rows: usize) {
+        self.batch_rows.store(batch_rows.max(1), Ordering::Relaxed);
     }
 
     /// A session; it connects when it is first used.
@@ -131,7 +137,8 @@ impl Sink {
         };
         let (packet, layout, time_digits) = self.within(set_up).await?.map_err(failed)?;
         let max_packet = usize::try_from(packet).unwrap_or(usize::MAX);
-        Ok(Conn { mysql, max_packet, batch_rows: self.batch_rows, layout, time_digits, address: self.address.clone() })
+        let batch_rows = self.batch_rows.load(Ordering::Relaxed);
+        Ok(Conn { mysql, max_packet, batch_rows, layout, time_digits, address: self.address.clone() })
     }
 
     pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, SinkError> {

@@ -46,6 +46,8 @@ fn client(config: &RedisConfig, address: &str) -> Result<Client, StoreError> {
         Some(RedisAddress::Unix(path)) => ConnectionAddr::Unix(path.clone()),
         None => return Err(unreachable("redis.url names no server".to_owned())),
     };
+    // The library sends its name (CLIENT SETINFO), and waits for any answer: so a server that says nothing is found out
+    // when it is connected to, within CONNECT, and not by the first command.
     let mut login = RedisConnectionInfo::default().set_db(config.db);
     if let Some(username) = &config.username {
         login = login.set_username(username);

@@ -1,6 +1,6 @@
 //! The one place that knows the name of every Redis key.
 
-use crate::model::{Id, Partition};
+use crate::model::{Id, Partition, Vocabulary};
 
 /// Names keys, plain or with a partition's hash tag in front.
 ///
@@ -148,6 +148,46 @@ impl Keys {
     #[must_use]
     pub fn count_pattern(self) -> &'static str {
         if self.shards.is_some() { "{p*}:cnt:*" } else { "cnt:*" }
+    }
+
+    /// Patterns that every key of tallyd matches, as an ACL takes them.
+    #[must_use]
+    pub fn patterns(self, vocabulary: &Vocabulary) -> Vec<String> {
+        // A full scan looks for the states of counters, too.
+        let states = vocabulary.interactions.iter().map(|interaction| self.pattern(&interaction.name));
+        states.chain(["cnt", "dirty", "chg", "ckpt", "restoring", "lock"].map(|word| self.pattern(word))).collect()
+    }
+
+    /// Keys of a target type, at least one for each of [`Keys::patterns`], each with its pattern.
+    #[must_use]
+    pub fn samples(self, vocabulary: &Vocabulary, target_type: u16) -> Vec<(String, String)> {
+        let (partition, target) = (Partition { target_type, shard: 0 }, Id::MIN);
+        let mut samples = vec![
+            (self.pattern("cnt"), self.count(target_type, target)),
+            (self.pattern("dirty"), self.dirty(partition)),
+            (self.pattern("dirty"), self.dirty_inflight(partition)),
+            (self.pattern("dirty"), self.done(partition)),
+            (self.pattern("chg"), self.changes(partition)),
+            (self.pattern("chg"), self.changes_inflight(partition)),
+            (self.pattern("ckpt"), self.checkpoint(partition)),
+            (self.pattern("restoring"), self.restoring(partition)),
+            (self.pattern("lock"), self.load_lock(target_type, target)),
+            (self.pattern("lock"), self.probe()),
+        ];
+        for interaction in &vocabulary.interactions {
+            let name = &interaction.name;
+            samples.push((self.pattern(name), self.state(name, target_type, target)));
+            if interaction.has_states() {
+                samples.push((self.pattern("lock"), self.saved_states(name, target_type, target)));
+            } else {
+                samples.push((self.pattern("lock"), self.viewer_lock(name, target_type, target, "1")));
+            }
+        }
+        samples
+    }
+
+    fn pattern(self, word: &str) -> String {
+        format!("{}{word}:*", if self.shards.is_some() { "{p*}:" } else { "" })
     }
 
     /// What a key is, if it is a state hash or count hash of this partition.

@@ -31,7 +31,7 @@ pub struct Backlog {
 }
 
 /// What INFO says of the server.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerFacts {
     /// `redis_version`.
     pub version: String,
@@ -43,10 +43,22 @@ pub struct ServerFacts {
     pub max_memory: u64,
     /// `used_memory`, bytes.
     pub used_memory: u64,
+    /// Memory of the machine, bytes; 0 where it is not said.
+    pub machine_memory: u64,
     /// Whether the append-only file is on.
     pub append_only: bool,
+    /// Whether it could be written, and written anew, at the last time.
+    pub append_works: [bool; 2],
     /// `appendfsync`, where the ACL user may ask for it.
     pub append_fsync: Option<String>,
+    /// `save`, where the ACL user may ask for it; empty when there are no snapshots by themselves.
+    pub save: Option<String>,
+    /// Whether the last snapshot succeeded, or there was none yet.
+    pub saved: bool,
+    /// When the last snapshot that succeeded was made, or the server started, Unix seconds.
+    pub saved_at: i64,
+    /// How many changes there were since.
+    pub unsaved: u64,
     /// The replicas that are connected.
     pub replicas: Vec<Replica>,
     /// The server's time, Unix milliseconds.
@@ -119,8 +131,13 @@ impl Store {
         pipe.cmd("INFO").cmd("TIME");
         let answer: RedisResult<(String, (i64, i64))> = pipe.query_async(&mut connection).await;
         let (info, time) = answer.map_err(self.failed("INFO"))?;
-        let fsync: RedisResult<Vec<String>> =
-            redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection).await;
+        // Not every user may ask for these.
+        let mut setting = async |name: &str| {
+            let pair: RedisResult<Vec<String>> =
+                redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut connection).await;
+            pair.ok().and_then(|mut pair| pair.pop())
+        };
+        let (append_fsync, save) = (setting("appendfsync").await, setting("save").await);
         let fact = |name: &str| {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim().to_owned()
@@ -131,9 +148,14 @@ impl Store {
             eviction_policy: fact("maxmemory_policy"),
             max_memory: fact("maxmemory").parse().unwrap_or_default(),
             used_memory: fact("used_memory").parse().unwrap_or_default(),
+            machine_memory: fact("total_system_memory").parse().unwrap_or_default(),
             append_only: fact("aof_enabled") == "1",
-            // Not every user may ask for it.
-            append_fsync: fsync.ok().and_then(|mut pair| pair.pop()),
+            append_works: ["aof_last_write_status", "aof_last_bgrewrite_status"].map(|name| fact(name) != "err"),
+            append_fsync,
+            save,
+            saved: fact("rdb_last_bgsave_status") != "err",
+            saved_at: fact("rdb_last_save_time").parse().unwrap_or_default(),
+            unsaved: fact("rdb_changes_since_last_save").parse().unwrap_or_default(),
             replicas: info.lines().filter_map(Replica::of).collect(),
             now_ms: time.0 * 1000 + time.1 / 1000,
         })

@@ -6,6 +6,7 @@
 //! sleep is longer than a minute, and a sleep that the scheduler forgets (it loses a job whose turn comes before its
 //! code is stored) or that a clock set back would draw out is ended by a timer of the runtime.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_cron_scheduler::{Job, JobScheduler};
 use tracing::{debug, error, warn};
 
+use crate::pulse::Pulses;
 use crate::schedule::Schedule;
 
 /// The longest sleep before the wall clock is looked at again.
@@ -26,33 +28,42 @@ const LONGEST_SLEEP: TimeDelta = TimeDelta::seconds(60);
 /// How long after its time a job may come before it is given up: the scheduler looks every 500 ms.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long a schedule may not move: longer than its longest sleep, with a scheduler that does nothing.
+const SILENCE: Duration = Duration::from_secs(90);
+
 /// Rings for any number of schedules until it is stopped or dropped.
 pub struct Alarm {
     scheduler: JobScheduler,
     tasks: JoinSet<()>,
+    schedules: HashMap<&'static str, AbortHandle>,
+    pulses: Pulses,
 }
 
 impl Alarm {
-    /// Starts the clock, with nothing to ring for yet.
-    pub async fn start() -> anyhow::Result<Self> {
+    /// Starts the clock, with nothing to ring for yet. Every schedule shows in `pulses` that it is kept.
+    pub async fn start(pulses: Pulses) -> anyhow::Result<Self> {
         let scheduler = JobScheduler::new().await.context("cannot make the scheduler")?;
         scheduler.start().await.context("cannot start the scheduler")?;
-        Ok(Self { scheduler, tasks: JoinSet::new() })
+        Ok(Self { scheduler, tasks: JoinSet::new(), schedules: HashMap::new(), pulses })
     }
 
     /// Calls `ring` at every time of `schedule` from now on: never before the time, at most about a second after it,
     /// and once for several times that were missed. `ring` must not block; if it panics, the next time comes all the
-    /// same.
+    /// same. A schedule that had this name before ends.
     ///
     /// When the clock is set back, a time that was rung for is not rung for again, unless that meant more than one
     /// interval of silence.
     pub fn every(&mut self, name: &'static str, schedule: Schedule, ring: impl Fn() + Send + Sync + 'static) {
+        if let Some(before) = self.schedules.remove(name) {
+            before.abort();
+        }
         let scheduler = self.scheduler.clone();
         let Some(mut plan) = Plan::new(schedule, Utc::now()) else {
             warn!(schedule = name, "never rings");
             return;
         };
-        self.tasks.spawn(async move {
+        let pulse = self.pulses.add(format!("the schedule of {name}"), SILENCE);
+        let task = self.tasks.spawn(pulse.of(async move {
             loop {
                 match plan.at(Utc::now()) {
                     Step::Ring => {
@@ -65,7 +76,8 @@ impl Alarm {
                     Step::End => return warn!(schedule = name, "has no further time to ring"),
                 }
             }
-        });
+        }));
+        self.schedules.insert(name, task);
     }
 
     /// Ends every schedule; when this returns, no callback is running and none will be called.
@@ -216,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn rings_every_second_never_early_and_never_twice() {
-        let mut alarm = Alarm::start().await.unwrap();
+        let mut alarm = Alarm::start(Pulses::default()).await.unwrap();
         let times = Arc::new(Mutex::new(Vec::new()));
         let pushed = times.clone();
         let begun = Utc::now();
@@ -236,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_or_a_lost_job_does_not_end_a_schedule() {
-        let mut alarm = Alarm::start().await.unwrap();
+        let mut alarm = Alarm::start(Pulses::default()).await.unwrap();
         // From here on the scheduler forgets every job.
         alarm.scheduler.clone().shutdown().await.unwrap();
         let rings = Arc::new(AtomicUsize::new(0));

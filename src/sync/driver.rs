@@ -7,22 +7,28 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::progress::Progress;
-use super::report::{Outcome, Trigger};
+use super::report::Trigger;
 use super::request::{Requests, Ticket};
 use super::run::{Context, Extent, new_run_id, run_as};
 use super::watch::{Ended, Watcher};
 use crate::metrics::SyncMetrics;
+use crate::pulse::{Pulse, Pulses};
 use crate::sink::LEASE_SECONDS;
 
 /// How long a run of the daemon waits for other owners: longer than a lease of a crashed one holds.
 const LEASE_WAIT: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 5);
+
+/// How often the loop moves while it has nothing to do, to show that it could.
+const IDLE: Duration = Duration::from_secs(5);
+/// The tasks that wake the driver wait for a run as long as it lasts: only a panic shows that one is gone.
+const EVER: Duration = Duration::MAX;
 
 /// Wakes the driver. Clones wake the same one.
 #[derive(Clone)]
@@ -62,6 +68,12 @@ impl Waker {
         self.requests.ask()
     }
 
+    /// Whether a run is under way.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
     /// How many wakings were skipped.
     #[must_use]
     pub fn skipped(&self) -> u64 {
@@ -73,19 +85,23 @@ impl Waker {
 pub struct Driver {
     /// Wakes it.
     pub waker: Waker,
+    /// How the last run ended.
+    pub last: watch::Receiver<Ended>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Driver {
     /// Starts the loop. When it is `automatic`, a run starts at once, so that what a crash has left is finished first,
     /// and the backlog and failures may start others; else runs start only when asked for. The degraded journal starts
-    /// them in any case. After a run that has restored a partition, `restored` is notified.
+    /// them in any case. After a run that has restored a partition, `restored` is notified. The loop shows in `pulses` that
+    /// it moves.
     #[must_use]
     pub fn start(
         context: &Arc<Context>,
         metrics: SyncMetrics,
         automatic: bool,
         restored: Arc<Notify>,
+        pulses: &Pulses,
         stop: &CancellationToken,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(1);
@@ -95,15 +111,17 @@ impl Driver {
         if automatic {
             waker.wake(Trigger::Start);
         }
-        let drive = drive(context.clone(), receiver, waker.clone(), ends, restored, stop.clone());
-        let mut tasks = vec![tokio::spawn(drive)];
-        let watcher = Watcher { context: context.clone(), waker: waker.clone(), last, stop: stop.clone() };
-        tasks.push(tokio::spawn(watcher.clone().journal()));
+        let pulse = pulses.add("the sync driver", context.longest_silence());
+        let drive = drive(context.clone(), receiver, waker.clone(), ends, restored, pulse.clone(), stop.clone());
+        let mut tasks = vec![tokio::spawn(pulse.of(drive))];
+        let watcher =
+            Watcher { context: context.clone(), waker: waker.clone(), last: last.clone(), stop: stop.clone() };
+        tasks.push(tokio::spawn(pulses.add("the watch over the journal", EVER).of(watcher.clone().journal())));
         if automatic {
-            tasks.push(tokio::spawn(watcher.clone().backlog()));
-            tasks.push(tokio::spawn(watcher.failures()));
+            tasks.push(tokio::spawn(pulses.add("the watch over the backlog", EVER).of(watcher.clone().backlog())));
+            tasks.push(tokio::spawn(pulses.add("the watch over failed runs", EVER).of(watcher.failures())));
         }
-        Self { waker, tasks }
+        Self { waker, last, tasks }
     }
 
     /// Waits until a run under way has stopped between two chunks and everything is given back.
@@ -122,6 +140,7 @@ async fn drive(
     waker: Waker,
     ends: watch::Sender<Ended>,
     restored: Arc<Notify>,
+    pulse: Pulse,
     stop: CancellationToken,
 ) {
     loop {
@@ -129,24 +148,26 @@ async fn drive(
             () = stop.cancelled() => break,
             Some(trigger) = wakings.recv() => Some(trigger),
             () = waker.requests.arrived() => None,
+            () = tokio::time::sleep(IDLE) => None,
         };
         // Nothing is read yet, so that this run answers a request, whoever woke it.
         let request = waker.requests.take();
         let (trigger, run_id) = match (&request, woken_by) {
             (Some(request), _) => (Trigger::Api, request.run_id.clone()),
             (None, Some(trigger)) => (trigger, new_run_id()),
-            // An earlier run has answered it.
+            // An earlier run has answered it, or it is a sign of life.
             (None, None) => continue,
         };
         waker.running.store(true, Ordering::Release);
-        let progress = Progress::default();
+        let progress = Progress::with(pulse.clone());
         let report = run_as(run_id, &context, trigger, Extent::Changed, LEASE_WAIT, &progress, &stop).await;
         waker.running.store(false, Ordering::Release);
         waker.metrics.ended(&report);
         if report.partitions.iter().any(|partition| partition.restored.is_some()) {
             restored.notify_one();
         }
-        ends.send_replace(Ended { done: report.outcome == Outcome::Done, failed: report.has_failed() });
+        let report = Arc::new(report);
+        ends.send_replace(Ended { report: Some(report.clone()), at: Some(Instant::now()) });
         if let Some(request) = request {
             request.answer(report);
         }

@@ -28,3 +28,4 @@ pub use report::{Outcome, PartitionReport, Restored, RunReport, Tally, Trigger};
 pub use request::Ticket;
 pub use run::{Context, Extent, dry_run, run};
 pub use toll::{WRITES_TOTAL, keep_toll};
+pub use watch::Ended;

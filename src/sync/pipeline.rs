@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use tokio::task::JoinHandle;
 
 use crate::model::{Change, Chunk, Id};
+use crate::pulse::Pulse;
 use crate::sink::{Committed, SinkError, Writer};
 use crate::store::{Acked, BadMark};
 
@@ -37,11 +38,13 @@ pub(super) struct Pipeline {
     idle: Vec<Writer>,
     running: VecDeque<Running>,
     committed: Committed,
+    pulse: Pulse,
 }
 
 impl Pipeline {
-    pub(super) fn new(writers: Vec<Writer>) -> Self {
-        Self { idle: writers, running: VecDeque::new(), committed: Committed::default() }
+    /// Commits beat `pulse`.
+    pub(super) fn new(writers: Vec<Writer>, pulse: Pulse) -> Self {
+        Self { idle: writers, running: VecDeque::new(), committed: Committed::default(), pulse }
     }
 
     /// Whether every connection has a commit under way.
@@ -59,8 +62,9 @@ impl Pipeline {
     pub(super) fn submit(&mut self, chunk: Chunk, pending: Pending) -> Result<(), SinkError> {
         let none = || SinkError::Internal("a commit was handed over while no connection was free".to_owned());
         let mut writer = self.idle.pop().ok_or_else(none)?;
+        let pulse = self.pulse.clone();
         let commit = tokio::spawn(async move {
-            let outcome = writer.commit(chunk).await;
+            let outcome = pulse.during(writer.commit(chunk)).await;
             (writer, outcome)
         });
         self.running.push_back(Running { commit, pending });

@@ -35,8 +35,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn answer(self, report: RunReport) {
-        self.answer.send_replace(Some(Arc::new(report)));
+    pub(super) fn answer(self, report: Arc<RunReport>) {
+        self.answer.send_replace(Some(report));
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
         let third = requests.ask().unwrap();
         assert_ne!(third.run_id, first.run_id);
         let report = RunReport::new(under_way.run_id.clone(), Trigger::Api, Utc::now(), Vec::new(), false);
-        under_way.answer(report);
+        under_way.answer(Arc::new(report));
         for ticket in [first, second] {
             let run_id = ticket.run_id.clone();
             assert_eq!(ticket.report().await.unwrap().run_id, run_id);

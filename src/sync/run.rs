@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::report::{Outcome, PartitionReport, RunReport, Trigger};
 use super::work::Rules;
 use super::{dry, partition};
-use crate::config::Config;
+use crate::config::{Changes, Config, Settings};
 use crate::model::{Id, Partition, Vocabulary};
 use crate::sink::{RunRow, Sink, SinkError};
 use crate::store::{Store, StoreError};
@@ -19,10 +19,18 @@ use crate::store::{Store, StoreError};
 /// How long a run waits for one answer of Redis. A run is patient where a request is not.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a loop over both servers may make no progress: longer than any wait for them lasts. One for MySQL is over
+/// after `mysql.timeout_ms`; the end of another task's call, with a new connection and a transaction taken back, after
+/// four times that.
+const SILENCE: Duration = Duration::from_secs(20);
+const WAITS: u32 = 4;
+
 /// What every run of a process needs.
 pub struct Context {
-    /// The configuration.
+    /// The configuration at the start: for what a reload leaves alone.
     pub config: Config,
+    /// The configuration as it is now.
+    pub settings: Settings,
     /// The same vocabulary, shared.
     pub vocabulary: Arc<Vocabulary>,
     /// The durable mirror.
@@ -60,11 +68,26 @@ impl Context {
         let host = gethostname::gethostname().to_string_lossy().into_owned();
         let instance = uuid::Uuid::new_v4().simple().to_string();
         let owner = format!("{host}:{}:{}", std::process::id(), instance.get(..8).unwrap_or(&instance));
-        Self { config, vocabulary, sink, owner }
+        Self { settings: Settings::new(config.clone()), config, vocabulary, sink, owner }
+    }
+
+    /// How long a loop over both servers may make no progress; one that makes none for longer is stuck.
+    #[must_use]
+    pub fn longest_silence(&self) -> Duration {
+        SILENCE + self.config.mysql.timeout * WAITS
+    }
+
+    /// Takes what may change from a configuration that was read again, and says what that is.
+    #[must_use]
+    pub fn reload(&self, read: Config) -> Changes {
+        let changes = self.settings.reload(read);
+        self.sink.set_batch_rows(self.settings.now().sync.batch_rows as usize);
+        changes
     }
 
     pub(super) fn rules(&self) -> Rules<'_> {
-        let sync = &self.config.sync;
+        let settings = self.settings.now();
+        let sync = &settings.sync;
         Rules { vocabulary: &self.vocabulary, batch_rows: sync.batch_rows as usize, verify_limit: sync.verify_limit }
     }
 
@@ -262,7 +285,7 @@ async fn record(context: &Context, report: &RunReport, started_at: DateTime<Utc>
         report: serde_json::to_string(report).unwrap_or_default(),
     };
     let mut session = context.sink.session();
-    match session.record_run(row, context.config.reconcile.keep_days).await {
+    match session.record_run(row, context.settings.now().reconcile.keep_days).await {
         Ok(()) | Err(SinkError::Schema { .. }) => {}
         Err(error) => tracing::warn!(run_id = report.run_id, %error, "the run could not be recorded in sync_run"),
     }

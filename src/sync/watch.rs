@@ -1,14 +1,14 @@
 //! What wakes the driver besides the schedule: the backlog, the journal of degraded writes, and a run that failed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::Waker;
 use super::error::RunError;
-use super::report::Trigger;
+use super::report::{Outcome, RunReport, Trigger};
 use super::run::Context;
 use crate::sink::{Session, SinkError};
 use crate::store::{Store, StoreError};
@@ -22,13 +22,25 @@ const JOURNAL_PAUSE: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_mins(1);
 
-/// How the last run ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ended {
+/// How the last run ended; nothing, before the first one has.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// What it said.
+    pub report: Option<Arc<RunReport>>,
+    /// When.
+    pub at: Option<Instant>,
+}
+
+impl Ended {
     /// Nothing was left.
-    pub(super) done: bool,
+    fn is_done(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.outcome == Outcome::Done)
+    }
+
     /// Something failed.
-    pub(super) failed: bool,
+    fn has_failed(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.has_failed())
+    }
 }
 
 /// Looks, and wakes the driver.
@@ -61,7 +73,7 @@ impl Watcher {
             checkpoints = held;
             if suspect && self.waker.nudge(Trigger::Redis) {
                 suspect = false;
-            } else if pending >= self.context.config.sync.early_flush_changes {
+            } else if pending >= self.context.settings.now().sync.early_flush_changes {
                 self.last.mark_unchanged();
                 self.waker.wake(Trigger::Backlog);
                 pause = self.run_ended(PAUSE).await;
@@ -113,14 +125,14 @@ impl Watcher {
                 () = self.stop.cancelled() => return,
                 _ = self.last.changed() => {}
             }
-            if !self.last.borrow_and_update().failed {
+            if !self.last.borrow_and_update().has_failed() {
                 pause = SOON;
                 continue;
             }
             if !self.sleeps(pause).await {
                 return;
             }
-            if self.last.borrow().failed {
+            if self.last.borrow().has_failed() {
                 pause = (pause * 2).min(LATE);
                 self.waker.nudge(Trigger::Retry);
             }
@@ -138,7 +150,7 @@ impl Watcher {
             () = self.stop.cancelled() => {}
             _ = self.last.changed() => {}
         }
-        if self.last.borrow().done { LOOK } else { pause }
+        if self.last.borrow().is_done() { LOOK } else { pause }
     }
 }
 

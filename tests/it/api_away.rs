@@ -141,6 +141,6 @@ async fn a_hangup_is_survived() {
     let rig = Rig::start("").await;
     let served = rig.serve(&["--no-schedule"]).await;
     served.daemon.signal(Signal::HUP);
-    served.daemon.wait_for_log("SIGHUP changes nothing", Duration::from_secs(10)).await;
+    served.daemon.wait_for_log("SIGHUP: nothing has changed", Duration::from_secs(10)).await;
     served.admin.get("/healthz").await.expect(200);
 }

@@ -30,7 +30,7 @@ pub use mysql::{DatabaseAt, Db, PrivateMysql, create_database, sequence};
 pub use process::{Process, bound, is_alive};
 pub use proxy::Proxy;
 pub use redis::{PrivateRedis, Redis, RedisAt};
-pub use rig::Rig;
+pub use rig::{Rig, forget_own_settings};
 pub use rustix::process::Signal;
 pub use skip::failpoints;
 pub use smtp::{Received, Smtp, SmtpRules, Tls};

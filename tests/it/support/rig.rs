@@ -131,7 +131,7 @@ impl Rig {
 }
 
 /// What the developer has set for tallyd does not reach the tallyd under test.
-fn forget_own_settings(command: &mut Command) {
+pub fn forget_own_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("TALLYD_") || text == "RUST_LOG" || text == "CREDENTIALS_DIRECTORY" {
