@@ -10,7 +10,7 @@ demo: ## the main job shown on private servers; KEEP=1 leaves them up to play wi
 	@tests/demo.sh
 
 test: ## every test, against private servers or TALLYD_TEST_MYSQL_URL and TALLYD_TEST_REDIS_URL
-	@test "$$TALLYD_TEST_MYSQL_URL" && test "$$TALLYD_TEST_REDIS_URL" || tests/setup.sh
+	@test "$$TALLYD_TEST_MYSQL_URL" && test "$$TALLYD_TEST_REDIS_URL" || tests/setup.sh browser
 	@skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT && \
 	TALLYD_TEST_SKIPPED=$$skipped cargo test --features failpoints; outcome=$$?; \
 	sort "$$skipped"; echo "skipped: $$(wc -l <"$$skipped")"; exit $$outcome

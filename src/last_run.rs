@@ -3,10 +3,12 @@
 use serde::Deserialize;
 
 use crate::model::{Partition, Vocabulary};
+use crate::sync::Lag;
 
 /// A run, as far as it is told of.
 #[derive(Deserialize)]
 pub(crate) struct LastRun {
+    pub(crate) run_id: String,
     pub(crate) started_at: String,
     pub(crate) outcome: String,
     pub(crate) trigger: String,
@@ -15,6 +17,8 @@ pub(crate) struct LastRun {
     pub(crate) rejected: u64,
     pub(crate) left: u64,
     pub(crate) duration_ms: u64,
+    /// How long its changes had waited, if there were any.
+    pub(crate) lag_ms: Option<Lag>,
     partitions: Vec<RunPartition>,
 }
 

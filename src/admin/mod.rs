@@ -1,7 +1,8 @@
-//! The listener for those who run tallyd: health, metrics, status, and a run on demand.
+//! The listener for those who run tallyd: health, metrics, status as a page and as JSON, and a run on demand.
 
 mod health;
 mod metrics;
+mod page;
 mod sync;
 
 pub(crate) use metrics::waiting;
@@ -17,10 +18,11 @@ use axum::{Json, Router};
 use tokio_util::task::TaskTracker;
 
 use crate::config::Tokens;
-use crate::http::guard::{Guard, Protects};
+use crate::http::guard::{Guard, PAGE, Protects};
 use crate::http::with_fallbacks;
 use crate::live::Live;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, WriteRate};
+use crate::status::{Daemon, Status, gather};
 use crate::sync::{Context, Waker};
 
 /// Requests under way at once; the next one is answered 503.
@@ -38,6 +40,8 @@ pub struct Admin {
     pub live: Live,
     /// What `/metrics` shows.
     pub metrics: Metrics,
+    /// How many writes it acknowledges.
+    pub rate: WriteRate,
     /// Starts runs.
     pub waker: Waker,
     /// When the daemon started.
@@ -46,24 +50,33 @@ pub struct Admin {
 
 /// The routes over `admin`. With `tokens`, a `POST` needs one of them. `at_work` knows the requests under way.
 pub fn router(admin: Admin, tokens: Tokens, at_work: &TaskTracker) -> Router {
+    let page = page::Page { admin: admin.clone(), tokens: tokens.clone() };
+    let page = Router::new().route(PAGE, get(page::show).post(page::sync)).with_state(Arc::new(page));
     let router = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::show))
         .route("/status", get(status))
         .route("/sync", post(sync::run))
-        .with_state(Arc::new(admin));
+        .with_state(Arc::new(admin))
+        .merge(page);
     Guard::new(tokens, Protects::Posts, ROOM, LIMIT, at_work.clone()).before(with_fallbacks(router))
 }
 
 async fn status(State(admin): State<Arc<Admin>>) -> Response {
-    let mut status = crate::status::gather(&admin.context).await;
-    status.uptime_s = Some(admin.started.elapsed().as_secs());
-    // Without requests nobody has noticed yet that Redis is away.
-    if status.redis.up {
-        status.breaker = admin.live.breaker().as_str();
+    Json(admin.status().await).into_response()
+}
+
+impl Admin {
+    async fn status(&self) -> Status {
+        let daemon = Daemon {
+            uptime_s: self.started.elapsed().as_secs(),
+            breaker: self.live.breaker().as_str(),
+            breaker_since_s: self.live.degraded_for().map(|time| time.as_secs()),
+            writes_per_second: self.rate.per_second(),
+        };
+        gather(&self.context, Some(daemon)).await
     }
-    Json(status).into_response()
 }
 
 /// A JSON text that is not parsed again.

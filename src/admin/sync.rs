@@ -39,7 +39,6 @@ pub(super) async fn run(
         let detail = format!("wait_seconds: {wait_seconds} is not within 0 to {LONGEST_WAIT}");
         return Err(Problem::new(Kind::Malformed, detail));
     }
-    let stopping = || Problem::unavailable("tallyd is stopping; it finishes its work when it starts again", AGAIN);
     let ticket = admin.waker.request().ok_or_else(stopping)?;
     let run_id = ticket.run_id.clone();
     match tokio::time::timeout(Duration::from_secs(wait_seconds), ticket.report()).await {
@@ -47,4 +46,8 @@ pub(super) async fn run(
         Ok(None) => Err(stopping()),
         Err(_) => Ok((StatusCode::ACCEPTED, Json(json!({ "run_id": run_id }))).into_response()),
     }
+}
+
+pub(super) fn stopping() -> Problem {
+    Problem::unavailable("tallyd is stopping; it finishes its work when it starts again", AGAIN)
 }

@@ -61,12 +61,12 @@ fn describe(route: &str, item: &mut PathItem, vocabulary: &Vocabulary, secured: 
         _ => (with_states.clone(), Vec::new()),
     };
     let operations = [
-        (&mut item.get, of_get),
-        (&mut item.post, of_post),
-        (&mut item.put, with_states.clone()),
-        (&mut item.delete, with_states),
+        (&mut item.get, true, of_get),
+        (&mut item.post, false, of_post),
+        (&mut item.put, false, with_states.clone()),
+        (&mut item.delete, false, with_states),
     ];
-    for (operation, interactions) in operations {
+    for (operation, reads, interactions) in operations {
         let has_interaction = [state::ROUTE, count::ROUTE, users::ROUTE].contains(&route);
         if has_interaction && interactions.is_empty() {
             // Nothing that is configured can be asked for in this way.
@@ -74,7 +74,7 @@ fn describe(route: &str, item: &mut PathItem, vocabulary: &Vocabulary, secured: 
         }
         let Some(operation) = operation else { continue };
         fill_in(operation, &interactions, vocabulary);
-        refuse(operation, route, secured);
+        refuse(operation, route, reads, secured);
     }
 }
 
@@ -100,7 +100,7 @@ fn fill_in(operation: &mut Operation, interactions: &[Value], vocabulary: &Vocab
 }
 
 /// Documents every status that the operation can be refused with, and the headers of its answer.
-fn refuse(operation: &mut Operation, route: &str, secured: bool) {
+fn refuse(operation: &mut Operation, route: &str, reads: bool, secured: bool) {
     for response in operation.responses.responses.values_mut() {
         if let RefOr::T(response) = response {
             response.headers.extend([header("X-Request-Id")]);
@@ -114,6 +114,7 @@ fn refuse(operation: &mut Operation, route: &str, secured: bool) {
     for status in statuses() {
         let possible = match status {
             401 => secured,
+            403 => !secured && !reads,
             400 => has_path || has_body,
             404 | 422 => has_path,
             408 | 413 => has_body,
@@ -224,6 +225,13 @@ mod tests {
         assert_eq!(statuses("/v1/batch", "post"), ["200", "400", "401", "405", "408", "413", "429", "500", "503"]);
         assert_eq!(statuses(state::ROUTE, "put"), ["200", "400", "401", "404", "405", "422", "429", "500", "503"]);
         assert_eq!(statuses(ROUTE, "get"), ["200", "401", "405", "500", "503"]);
+        // Where a token is needed, no page of another site can make use of a browser.
+        let open = self::document("", false);
+        for (route, method, refused) in
+            [("/v1/batch", "post", true), (state::ROUTE, "put", true), (ROUTE, "get", false)]
+        {
+            assert_eq!(open["paths"][route][method]["responses"]["403"].is_object(), refused, "{method} {route}");
+        }
         assert_eq!(document["components"]["securitySchemes"]["token"], json!({"type": "http", "scheme": "bearer"}));
     }
 

@@ -17,7 +17,7 @@ use crate::api;
 use crate::http::Listener;
 use crate::live::Live;
 use crate::logging::Level;
-use crate::metrics::{CacheMetrics, Metrics};
+use crate::metrics::{CacheMetrics, Metrics, WriteRate};
 use crate::pulse::Pulses;
 use crate::reconcile::Reconciler;
 use crate::report;
@@ -83,11 +83,14 @@ pub(super) async fn run(args: Args, context: Context, level: Level) -> anyhow::R
     let announcer = Announcer { context: context.clone(), live: live.clone(), waker, last, ready };
     background.spawn(announcer.announce(stop.clone()));
     tokio::spawn(keep_reloading(context.clone(), level, is_ready, hangups));
+    let rate = WriteRate::new(metrics.writes.clone());
+    background.spawn(rate.clone().keep(stop.clone()));
 
     let admin = Admin {
         context: context.clone(),
         live: live.clone(),
         metrics: metrics.clone(),
+        rate,
         waker: driver.waker.clone(),
         started: Instant::now(),
     };

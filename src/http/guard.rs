@@ -1,4 +1,4 @@
-//! What every request passes, in this order: an id, a token, room for it, a task of its own, a time limit.
+//! What every request passes, in this order: an id, a look at whose page sent it, a token, room for it, a task of its own, a time limit.
 //!
 //! A request is answered in a task of its own, so that a client who goes away does not stop a write in the middle. A
 //! panic there is answered as `internal`, and a request that takes too long as `unavailable`; in both cases, and when
@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::problem::{Kind, Problem};
-use super::{request_id, token};
+use super::{request_id, same_site, token};
 use crate::config::Tokens;
 use crate::metrics::HttpMetrics;
 
@@ -27,9 +27,12 @@ use crate::metrics::HttpMetrics;
 pub enum Protects {
     /// Every request.
     Everything,
-    /// A `POST`.
+    /// A `POST`, unless it goes to [`PAGE`].
     Posts,
 }
+
+/// The path of the page of a listener: a `POST` to it is a form, which bears its token in its body. Its handler checks it.
+pub const PAGE: &str = "/";
 
 /// What requests to one listener pass.
 #[derive(Debug)]
@@ -62,11 +65,18 @@ impl Guard {
         Router::new().fallback_service(guarded).layer(map_response(allow_options))
     }
 
-    fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Problem> {
-        let protected = self.protects == Protects::Everything || method == Method::POST;
-        if protected {
-            self.tokens.now(|tokens| if tokens.is_empty() { Ok(()) } else { token::check(tokens, headers) })?;
-        }
+    fn admit(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Problem> {
+        let (protected, has_page) = match self.protects {
+            Protects::Everything => (true, false),
+            Protects::Posts => (method == Method::POST && path != PAGE, true),
+        };
+        self.tokens.now(|tokens| {
+            // A browser adds no token of its own accord: where one is needed in the header, no page can make use of it.
+            if !method.is_safe() && (has_page || tokens.is_empty()) {
+                same_site::check(headers, tokens.is_empty())?;
+            }
+            if protected && !tokens.is_empty() { token::check(tokens, headers) } else { Ok(()) }
+        })?;
         let full =
             |_| Problem::unavailable("too many requests are under way; send this one again", Duration::from_secs(1));
         self.room.clone().try_acquire_owned().map_err(full)
@@ -103,7 +113,7 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let span =
         tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
-    let mut response = match guard.admit(&method, request.headers()) {
+    let mut response = match guard.admit(&method, request.uri().path(), request.headers()) {
         Ok(place) => guard.answer(request, next, place).instrument(span.clone()).await,
         Err(problem) => problem.into_response(),
     };

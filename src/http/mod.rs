@@ -6,6 +6,7 @@ pub mod body;
 pub mod guard;
 pub mod problem;
 pub mod request_id;
+pub mod same_site;
 pub mod server;
 pub mod token;
 

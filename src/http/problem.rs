@@ -18,6 +18,8 @@ pub enum Kind {
     Malformed,
     /// No token, or a wrong one.
     Unauthorized,
+    /// A browser sent it for a page of another site.
+    CrossSite,
     /// No interaction of this name is configured.
     UnknownInteraction,
     /// No target type of this code or name is configured.
@@ -42,9 +44,10 @@ pub enum Kind {
 
 impl Kind {
     /// All, by status.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Malformed,
         Self::Unauthorized,
+        Self::CrossSite,
         Self::UnknownInteraction,
         Self::UnknownTargetType,
         Self::NotFound,
@@ -85,6 +88,7 @@ impl Kind {
         match self {
             Self::Malformed => ("malformed", StatusCode::BAD_REQUEST, "The request cannot be understood"),
             Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED, "A valid token is needed"),
+            Self::CrossSite => ("cross-site", StatusCode::FORBIDDEN, "Not for a page of another site"),
             Self::UnknownInteraction => ("unknown-interaction", StatusCode::NOT_FOUND, "No such interaction"),
             Self::UnknownTargetType => ("unknown-target-type", StatusCode::NOT_FOUND, "No such target type"),
             Self::NotFound => ("not-found", StatusCode::NOT_FOUND, "Nothing is here"),

@@ -197,6 +197,11 @@ impl Breaker {
         self.lock().accepted
     }
 
+    /// For how long reads have not all been answered by Redis.
+    pub(super) fn degraded_for(&self) -> Option<Duration> {
+        self.lock().since.map(|since| since.elapsed())
+    }
+
     /// Redis takes writes again.
     pub(super) fn replaying(&self) {
         self.state.send_replace(BreakerState::Replaying);

@@ -230,4 +230,10 @@ impl Live {
     pub fn breaker(&self) -> BreakerState {
         if self.redis.link.is_down() { BreakerState::Open } else { self.redis.breaker.state() }
     }
+
+    /// For how long reads have not all been answered by Redis; `None` while they are.
+    #[must_use]
+    pub fn degraded_for(&self) -> Option<Duration> {
+        self.redis.breaker.degraded_for()
+    }
 }

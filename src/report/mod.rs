@@ -15,7 +15,7 @@ mod tables;
 mod tests;
 mod text;
 mod view;
-mod words;
+pub(crate) mod words;
 
 pub use figures::{Degraded, Drift, Figures, OfInteraction, SyncHealth, Verdict};
 pub use html::html;

@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 
 /// What stands where a figure is not known.
-pub(super) const UNKNOWN: &str = "–";
+pub(crate) const UNKNOWN: &str = "–";
 
 /// `12,345`
-pub(super) fn number(figure: u64) -> String {
+pub(crate) fn number(figure: u64) -> String {
     let digits = figure.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -18,17 +18,17 @@ pub(super) fn number(figure: u64) -> String {
     text
 }
 
-pub(super) fn known(figure: Option<u64>) -> String {
+pub(crate) fn known(figure: Option<u64>) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), number)
 }
 
 /// `1 target`, `12,345 targets`
-pub(super) fn counted(figure: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(figure: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(figure), if figure == 1 { one } else { many })
 }
 
 /// Two units at most: `840 ms`, `12.3 s`, `4 min 5 s`, `3 h 20 min`, `2 d 4 h`.
-pub(super) fn duration(ms: u64) -> String {
+pub(crate) fn duration(ms: u64) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
@@ -47,12 +47,12 @@ pub(super) fn duration(ms: u64) -> String {
 }
 
 /// `2026-11-30 03:30:00 UTC`
-pub(super) fn time(at: DateTime<Utc>) -> String {
+pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// `99.8 %`, which no line break parts; 100 and 0 only when it is all or nothing.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 || part >= whole {
         return "100\u{a0}%".to_owned();
     }
@@ -65,7 +65,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// `redis_count_off` → `redis count off`
-pub(super) fn plain(word: &str) -> String {
+pub(crate) fn plain(word: &str) -> String {
     word.replace('_', " ")
 }
 

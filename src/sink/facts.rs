@@ -90,6 +90,18 @@ impl Session {
         .await
     }
 
+    /// `VERSION()`.
+    pub async fn version(&mut self) -> Result<String, SinkError> {
+        let select = "/* tallyd status */ SELECT VERSION()";
+        self.with(move |conn| {
+            Box::pin(async move {
+                let row = conn.mysql.fetch_one(select).await;
+                row.and_then(|row| row.try_get(0)).map_err(conn.failed())
+            })
+        })
+        .await
+    }
+
     /// What the server says of itself.
     pub async fn server_facts(&mut self) -> Result<ServerFacts, SinkError> {
         let select = "/* tallyd check */ SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED), \

@@ -124,6 +124,14 @@ impl Store {
         Ok((changes.max(targets), checkpoint))
     }
 
+    /// `redis_version`.
+    pub async fn version(&self) -> Result<String, StoreError> {
+        let mut connection = self.connection.clone();
+        let info: RedisResult<String> = redis::cmd("INFO").arg("server").query_async(&mut connection).await;
+        let info = info.map_err(self.failed("INFO"))?;
+        Ok(info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or_default().trim().to_owned())
+    }
+
     /// What the server says of itself.
     pub async fn server_facts(&self) -> Result<ServerFacts, StoreError> {
         let mut connection = self.connection.clone();

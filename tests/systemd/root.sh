@@ -22,5 +22,7 @@ if ! debootstrap --variant=minbase --components="$components" \
     tail -n 20 "$root.log" >&2
     exit 1
 fi
+# Who connects to that would start a MariaDB that a case has stopped.
+systemctl --root="$root.new" mask mariadb.socket 2>/dev/null
 rm -rf "$root.new"/var/cache/apt/archives/*.deb
 mv "$root.new" "$root"

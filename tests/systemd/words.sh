@@ -41,8 +41,7 @@ redis() { inside redis-cli "$@"; }
 http() { inside curl --silent --show-error --fail --max-time 5 "$@"; }
 ready() { http "$admin/readyz" >/dev/null; }
 
-# Starts or stops both; Debian's MariaDB would be started again by whoever connects to its socket.
-databases() { inside systemctl "$1" redis-server mariadb.socket mariadb; }
+databases() { inside systemctl "$1" redis-server mariadb; }
 
 # A like of note $1 by user $2.
 like() {

@@ -13,8 +13,11 @@ use crate::sync::Context;
 /// How often `--watch` looks again.
 const WATCH: Duration = Duration::from_secs(2);
 
-/// Clears the screen and goes to its top.
-const CLEAR: &str = "\x1b[2J\x1b[H";
+/// To the top of the screen; what was there is written over, so that nothing flickers.
+const TOP: &str = "\x1b[H";
+/// Clears the rest of a line, and of the screen.
+const REST_OF_LINE: &str = "\x1b[K";
+const REST_OF_SCREEN: &str = "\x1b[J";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -28,13 +31,18 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
-    let clear = if args.watch && !args.json && std::io::stdout().is_terminal() { CLEAR } else { "" };
+    let on_terminal = std::io::stdout().is_terminal();
+    let mut interrupted = std::pin::pin!(interruption(args.watch));
+    let mut first = true;
     loop {
-        let status = gather(&context).await;
+        let status = tokio::select! {
+            status = Box::pin(gather(&context, None)) => status,
+            () = &mut interrupted => return Ok(Exit::Done),
+        };
         let reader = if args.json {
             output::json(&status)?
         } else {
-            output::result(format_args!("{clear}{}", text::render(&context.vocabulary, &status)))?
+            output::result(shown(&text::render(&context.vocabulary, &status), args.watch && on_terminal, first))?
         };
         if !args.watch {
             return Ok(exit(&status));
@@ -42,14 +50,49 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         if reader == Reader::Gone {
             return Ok(Exit::Done);
         }
+        first = false;
         tokio::select! {
             () = tokio::time::sleep(WATCH) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
+            () = &mut interrupted => return Ok(Exit::Done),
         }
+    }
+}
+
+/// Ends at Ctrl-C, which ends the process itself when nothing is watched.
+async fn interruption(watched: bool) {
+    if watched {
+        let _no_handler_no_watch = tokio::signal::ctrl_c().await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The text as it is printed: over what was there, or after an empty line. Errors quote what servers said, which must not
+/// speak to the terminal.
+fn shown(text: &str, redraws: bool, first: bool) -> String {
+    let text = text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
+    match (redraws, first) {
+        (true, _) => {
+            let text = text.replace('\n', &format!("{REST_OF_LINE}\n"));
+            format!("{TOP}{text}{REST_OF_LINE}{REST_OF_SCREEN}")
+        }
+        (false, true) => text,
+        (false, false) => format!("\n{text}"),
     }
 }
 
 /// A MySQL that has not the schema knows none of what was asked for.
 fn exit(status: &Status) -> Exit {
     if status.redis.up && status.mysql.up && status.mysql.error.is_none() { Exit::Done } else { Exit::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_drawn_over_what_was_there_and_servers_do_not_speak_to_the_terminal() {
+        assert_eq!(shown("a\x1b[2Jb\nc", true, false), "\x1b[Ha\u{fffd}[2Jb\x1b[K\nc\x1b[K\x1b[J");
+        assert_eq!([true, false].map(|first| shown("a\nb", false, first)), ["a\nb", "\na\nb"]);
+    }
 }

@@ -1,21 +1,36 @@
 //! The status as text, for people.
 
+use chrono::SecondsFormat;
+
 use crate::last_run::{LastRun, name};
 use crate::model::{Partition, Vocabulary};
-use crate::status::{PartitionStatus, Status};
+use crate::report::words::{UNKNOWN, duration, known};
+use crate::report::{Figures, Verdict};
+use crate::status::{Finding, PartitionStatus, Status};
 
 pub(super) fn render(vocabulary: &Vocabulary, status: &Status) -> String {
     let mut lines = vec![
         format!("tallyd {}", status.version),
-        server(&format!("redis ({})", status.redis.mode), status.redis.up, status.redis.error.as_deref()),
-        server("mysql", status.mysql.up, status.mysql.error.as_deref()),
+        if status.verdict.well { "all is well" } else { "not well:" }.to_owned(),
+    ];
+    lines.extend(status.verdict.findings.iter().map(finding));
+    let redis = (format!("redis ({})", status.redis.mode), &status.redis.version);
+    let mysql = ("mysql".to_owned(), &status.mysql.version);
+    lines.extend([
+        String::new(),
+        server(redis, status.redis.up, status.redis.error.as_deref()),
+        server(mysql, status.mysql.up, status.mysql.error.as_deref()),
         format!("breaker: {}, degraded writes to replay: {}", status.breaker, number(status.degraded.pending)),
+        status.lag_ms.map_or_else(
+            || "lag of the last runs: none".to_owned(),
+            |lag| format!("lag of the last runs: half within {}, 99 % within {}", duration(lag.p50), duration(lag.p99)),
+        ),
         String::new(),
         format!(
             "{:<14} {:>10} {:>10} {:>10} {:>10} {:>14}  lease",
             "partition", "dirty", "changes", "in flight", "oldest", "checkpoint"
         ),
-    ];
+    ]);
     lines.extend(status.partitions.iter().map(|partition| partition_line(vocabulary, partition)));
     lines.push(String::new());
     lines.push(format!(
@@ -28,20 +43,55 @@ pub(super) fn render(vocabulary: &Vocabulary, status: &Status) -> String {
         lines.extend([String::new(), "why the last run is not done:".to_owned()]);
         lines.extend(newest.reasons(vocabulary).iter().map(|reason| format!("  {reason}")));
     }
+    let passes: Vec<Figures> =
+        status.reconcile.passes.iter().filter_map(|pass| serde_json::from_str(pass.get()).ok()).collect();
+    if !passes.is_empty() {
+        let head = ["outcome", "looked at", "differing", "repaired", "left", "took"];
+        lines.extend([String::new(), pass_columns("reconciled", head)]);
+        lines.extend(passes.iter().map(pass_line));
+    }
     lines.join("\n")
 }
 
-fn server(name: &str, up: bool, error: Option<&str>) -> String {
+fn finding(Finding { what, why, since }: &Finding) -> String {
+    let since = since.as_ref().map_or_else(String::new, |since| format!(" {since}"));
+    let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    format!("  {what}{since}{why}")
+}
+
+fn pass_line(pass: &Figures) -> String {
+    let started =
+        pass.started_at.map_or_else(|| UNKNOWN.to_owned(), |at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
+    let outcome = match pass.outcome {
+        Verdict::Clean => "clean",
+        Verdict::Repaired => "repaired",
+        Verdict::Drift => "drift",
+        Verdict::Stopped => "stopped",
+        Verdict::Failed => "failed",
+        Verdict::Unknown => "unknown",
+    };
+    let took = pass.duration_ms.map_or_else(|| UNKNOWN.to_owned(), duration);
+    let figures = [pass.looked_at, pass.differing, pass.repaired, pass.residual].map(known);
+    let [looked_at, differing, repaired, left] = figures.each_ref().map(String::as_str);
+    pass_columns(&started, [outcome, looked_at, differing, repaired, left, &took])
+}
+
+fn pass_columns(started: &str, [outcome, looked_at, differing, repaired, left, took]: [&str; 6]) -> String {
+    format!("{started:<24} {outcome:>8} {looked_at:>9} {differing:>9} {repaired:>9} {left:>8} {took:>12}")
+}
+
+fn server((name, version): (String, &Option<String>), up: bool, error: Option<&str>) -> String {
     match error {
         Some(error) if up => format!("{name}: up, but {error}"),
         Some(error) => format!("{name}: down: {error}"),
-        None => format!("{name}: up"),
+        None => version.as_ref().map_or_else(|| format!("{name}: up"), |version| format!("{name}: up, {version}")),
     }
 }
 
 fn partition_line(vocabulary: &Vocabulary, partition: &PartitionStatus) -> String {
     let PartitionStatus {
         target_type,
+        name: _,
         shard,
         dirty,
         changes,
@@ -90,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::model::TargetType;
-    use crate::status::{DegradedStatus, MysqlStatus, ReconcileStatus, RedisStatus};
+    use crate::status::{DegradedStatus, LagStatus, MysqlStatus, ReconcileStatus, RedisStatus};
 
     fn vocabulary() -> Vocabulary {
         let target = |name: &str, code| TargetType { name: name.into(), code };
@@ -109,6 +159,7 @@ mod tests {
     fn partition(target_type: u16, restoring: bool) -> PartitionStatus {
         PartitionStatus {
             target_type,
+            name: String::new(),
             shard: 0,
             dirty: Some(2),
             changes: Some(1_234_567),
@@ -120,17 +171,29 @@ mod tests {
         }
     }
 
+    fn pass() -> Box<RawValue> {
+        let pass = json!({
+            "started_at": "2026-01-02T03:00:00.000Z", "outcome": "repaired", "looked_at": 12_345, "differing": 2,
+            "repaired": 3, "residual": 0, "duration_ms": 65_000,
+        });
+        RawValue::from_string(pass.to_string()).unwrap()
+    }
+
     fn status(last_runs: Vec<Box<RawValue>>) -> Status {
         Status {
             version: "0.0.0",
+            verdict: crate::status::Verdict { well: true, findings: vec![] },
             uptime_s: None,
-            redis: RedisStatus { up: true, mode: "standalone".into(), error: None },
-            mysql: MysqlStatus { up: true, error: None },
+            breaker_since_s: None,
+            writes_per_second: None,
+            lag_ms: Some(LagStatus { p50: 1_500, p99: 61_000 }),
+            redis: RedisStatus { up: true, mode: "standalone".into(), version: Some("7.0.15".into()), error: None },
+            mysql: MysqlStatus { up: true, version: Some("10.11.6-MariaDB".into()), error: None },
             breaker: "closed",
             partitions: vec![partition(1, false), partition(2, true)],
             last_runs,
             degraded: DegradedStatus { pending: Some(0), accepted_total: Some(0), replayed_total: Some(0) },
-            reconcile: ReconcileStatus { last: None },
+            reconcile: ReconcileStatus { last: None, passes: vec![pass()] },
         }
     }
 
@@ -158,9 +221,12 @@ mod tests {
         ];
         let expected = "\
 tallyd 0.0.0
-redis (standalone): up
-mysql: up
+all is well
+
+redis (standalone): up, 7.0.15
+mysql: up, 10.11.6-MariaDB
 breaker: closed, degraded writes to replay: 0
+lag of the last runs: half within 1.5 s, 99 % within 1 min 1 s
 
 partition           dirty    changes  in flight     oldest     checkpoint  lease
 note 1/0                2    1234567          0          -           17.3  free
@@ -172,7 +238,10 @@ run                       outcome   trigger   changes      rows rejected   left 
 
 why the last run is not done:
   note 1/0, 9/3 failed: Redis at 127.0.0.1:6379 cannot be reached: Connection refused
-  video 2/1 busy: the lease is held by db2-9-f0";
+  video 2/1 busy: the lease is held by db2-9-f0
+
+reconciled                outcome looked at differing  repaired     left         took
+2026-01-02T03:00:00.000Z repaired    12,345         2         3        0    1 min 5 s";
         assert_eq!(render(&vocabulary(), &status(runs)), expected);
     }
 
@@ -193,7 +262,7 @@ why the last run is not done:
         let mut status = status(vec![]);
         status.mysql.error = Some(problem.into());
         assert!(render(&vocabulary(), &status).contains(&format!("\nmysql: up, but {problem}\n")));
-        status.mysql = MysqlStatus { up: false, error: Some("away".into()) };
+        status.mysql = MysqlStatus { up: false, version: None, error: Some("away".into()) };
         assert!(render(&vocabulary(), &status).contains("\nmysql: down: away\n"));
     }
 }

@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports, reason = "a helper is complete before the last of its methods has a caller")]
 
+mod browser;
 mod connection;
 mod daemon;
 mod home;
@@ -21,6 +22,7 @@ mod skip;
 mod smtp;
 mod wait;
 
+pub use browser::Browser;
 pub use connection::Connection;
 pub use daemon::{Daemon, Output};
 pub use home::{new_home, sweep};

@@ -20,12 +20,16 @@ pub fn bound(program: impl AsRef<OsStr>) -> Command {
 
 /// Where `program` is, also in the folders of system programs, which an ordinary user's `PATH` may lack.
 pub fn find(program: &str) -> PathBuf {
+    installed(program).unwrap_or_else(|| panic!("{program} is not installed: run tests/setup.sh"))
+}
+
+/// The same of a program that need not be there.
+pub fn installed(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
-        .unwrap_or_else(|| panic!("{program} is not installed: run tests/setup.sh"))
 }
 
 /// The thread that starts all children. The death signal comes when the *thread* that forked ends, and a test's
@@ -65,6 +69,11 @@ impl Process {
 
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Takes the pipe to the child, once.
+    pub fn stdin(&self) -> Option<std::process::ChildStdin> {
+        self.child.lock().unwrap().stdin.take()
     }
 
     /// Takes the pipes of the child, once.
