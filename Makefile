@@ -1,4 +1,4 @@
-.PHONY: help build demo test torture openapi unit rules deb test-systemd lint format clippy docs
+.PHONY: help build demo test torture bench openapi unit rules deb test-systemd lint format clippy docs
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -22,6 +22,10 @@ torture: ## 100 faults under load, then outages at full length: nothing acknowle
 	cargo test --features failpoints --test torture -- --nocapture whatever_breaks
 	@TALLYD_TEST_MYSQL_URL= TALLYD_TEST_REDIS_URL= TALLYD_TEST_LONG=1 \
 	cargo test --features failpoints --test it -- --nocapture --test-threads 1 recovery:: two_processes:: case15:: restoring::case14::
+
+bench: ## every comparison of the README's chapter on speed, and how a sync grows; ROUNDS and ONLY='sync queries' vary it
+	@benches/all.sh
+	@benches/growth.sh
 
 openapi: ## the API held to its own description, by schemathesis; SEED and SECONDS_EACH vary it
 	@tests/openapi.sh

@@ -1,16 +1,9 @@
 #!/usr/bin/env bash
 # A full pass of reconciliation over healthy data against reading the same hashes with HSCAN and the same rows with one
-# ordered SELECT, in turns, on private servers. Prints seconds and their ratio.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-rounds=${ROUNDS:-5} targets=${TARGETS:-10000} each=${STATES_EACH:-100}
-
-tests/setup.sh
-[ -n "${TALLYD:-}" ] || cargo build --release --quiet
-tallyd=${TALLYD:-$PWD/target/release/tallyd}
-source tests/servers.sh
-"$tallyd" migrate >/dev/null
-"$tallyd" sync --now >/dev/null 2>&1
+# ordered SELECT.
+source "$(dirname "$0")/support.sh"
+targets=${TARGETS:-10000} each=${STATES_EACH:-100}
+run
 
 # Users have 19 digits, as large sites give them; every tenth state is cancelled.
 awk -v targets="$targets" -v each="$each" -v hscan="$home/hscan" -v rows="$home/rows" -v counts="$home/counts" 'BEGIN {
@@ -37,11 +30,6 @@ sql --local-infile=1 -e "SET time_zone = '+00:00';
     $(columns rows interaction_record 'target_type, target_id, interaction_type, user_id, status, create_time, update_time');
     $(columns counts interaction_count 'target_type, target_id, interaction_type, count, update_time')"
 
-timed() {
-    local begun=$EPOCHREALTIME
-    "$@" >/dev/null
-    awk -v begun="$begun" -v ended="$EPOCHREALTIME" 'BEGIN { printf "%.3f", ended - begun }'
-}
 # All at once, and nobody reads what comes: redis-cli would take several times as long.
 hashes() {
     exec 3<>"/dev/tcp/127.0.0.1/$redis_port"
@@ -53,19 +41,13 @@ rows() {
     mariadb --no-defaults --socket="$home/mysql.sock" --user=root --quick --batch -e "SELECT * FROM tallyd.interaction_record
         ORDER BY target_type, target_id, interaction_type, user_id"
 }
+both() { hashes; rows; }
 pass() {
     "$tallyd" reconcile --all --json 2>>"$home/tallyd.log" >"$home/report.json"
     grep -q "\"outcome\":\"clean\",.*\"looked_at\":$targets," "$home/report.json" || { cat "$home/report.json" >&2; exit 1; }
 }
+reading() { timed both; }
+reconciling() { timed pass; }
 
-echo "$(nproc) x $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $((targets * each)) rows, $targets targets"
-timed rows >/dev/null
-for round in $(seq "$rounds"); do
-    hashes=$(timed hashes)
-    rows=$(timed rows)
-    pass=$(timed pass)
-    awk -v round="$round" -v hashes="$hashes" -v rows="$rows" -v pass="$pass" 'BEGIN {
-        printf "round %d: HSCAN %.2f s + SELECT %.2f s, a pass %.2f s, ratio %.2f\n",
-            round, hashes, rows, pass, pass / (hashes + rows) }'
-done | tee "$home/rounds"
-awk '{ print $NF }' "$home/rounds" | sort -n | awk '{ ratio[NR] = $1 } END { printf "median ratio %.2f\n", ratio[int((NR + 1) / 2)] }'
+reading >/dev/null
+compare "full reconciliation of $((targets * each)) healthy rows" 2.0 1.3 least reading reconciling

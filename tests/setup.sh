@@ -2,8 +2,9 @@
 # Installs what the tests need and this machine lacks, on Debian or Ubuntu with a Rust toolchain: Redis, MariaDB, a
 # linker, make, and systemd to judge the unit. It starts no service, changes nothing that is there, and is silent when
 # nothing is missing. With the argument `browser` also a Chromium for the tests of the status page; with `openapi` what
-# tests/openapi.sh needs; with `rules` promtool for tests/rules.sh; with `deb` what building the Debian package needs, and
-# no servers; with `systemd` that and what tests/systemd/run.sh needs: its servers are in a container.
+# tests/openapi.sh needs; with `rules` promtool for tests/rules.sh; with `bench` a load generator; with `deb` what building
+# the Debian package needs, and no servers; with `systemd` that and what tests/systemd/run.sh needs: its servers are in a
+# container.
 set -euo pipefail
 
 # Servers lie in sbin, which the PATH of an ordinary user may not hold.
@@ -34,6 +35,10 @@ case "${1:-}" in
     # Ubuntu has it as a snap only; without it the tests in a browser count as skipped.
     browser) if grep -qs '^ID=debian' /etc/os-release; then need chromium chromium; fi ;;
     openapi) python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv) ;;
+    bench)
+        need wrk wrk
+        need python3 python3
+        ;;
     deb | systemd)
         packages=()
         need cc gcc

@@ -41,11 +41,11 @@ impl Live {
     /// A state that Redis knows, whether or not it knows the count beside it.
     async fn known_state(&self, question: Question) -> Result<Option<bool>, Silent> {
         let Question { interaction, target_type, target, user } = question;
-        if self.breaker.reads_mysql(target_type, target) {
+        if self.redis.breaker.reads_mysql(target_type, target) {
             return Ok(None);
         }
-        let (number, store) = self.store().await?;
-        let mut found = self.answered(number, store.ask(&[(interaction, target_type, target, user)])).await?;
+        let (number, store) = self.redis.store().await?;
+        let mut found = self.redis.answered(number, store.ask(&[(interaction, target_type, target, user)])).await?;
         Ok(found.pop().and_then(|known| known.ok()?.active))
     }
 
@@ -83,7 +83,7 @@ impl Live {
 
     /// Asks Redis. What it knows of those questions that it cannot answer, by place.
     async fn ask_open(&self, questions: &[Question], open: &[usize], answers: &mut Answers) -> BTreeMap<usize, Known> {
-        let stale = |at: &usize| self.breaker.reads_mysql(questions[*at].target_type, questions[*at].target);
+        let stale = |at: &usize| self.redis.breaker.reads_mysql(questions[*at].target_type, questions[*at].target);
         let (stale, open): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(stale);
         self.ask_mysql(questions, &stale, "Redis is away", answers).await;
         let mut unanswered = BTreeMap::new();
@@ -97,8 +97,8 @@ impl Live {
                 (interaction, target_type, target, user)
             })
             .collect();
-        let found = match self.store().await {
-            Ok((number, store)) => self.answered(number, store.ask(&asked)).await,
+        let found = match self.redis.store().await {
+            Ok((number, store)) => self.redis.answered(number, store.ask(&asked)).await,
             Err(silent) => Err(silent),
         };
         match found {

@@ -62,17 +62,17 @@ struct Slot {
 }
 
 impl Window {
-    /// Notes a call; answers calls and failures if the failures are too many.
-    fn note(&mut self, second: u64, failed: bool) -> Option<(u64, u64)> {
+    /// Notes calls; answers calls and failures if the failures are too many.
+    fn note(&mut self, second: u64, calls: u64, failed: bool) -> Option<(u64, u64)> {
         let at = usize::try_from(second % SLOTS).unwrap_or_default();
         if self.slots[at].second != second {
             self.slots[at] = Slot { second, ..Slot::default() };
         }
-        self.slots[at].calls += 1;
+        self.slots[at].calls += calls;
         if !failed {
             return None;
         }
-        self.slots[at].failures += 1;
+        self.slots[at].failures += calls;
         let recent = self.slots.iter().filter(|slot| slot.second + SLOTS > second);
         let (calls, failures) = recent.fold((0, 0), |(calls, failures), s| (calls + s.calls, failures + s.failures));
         (calls >= CALLS && failures * ONE_IN > calls).then_some((calls, failures))
@@ -143,13 +143,13 @@ impl Breaker {
             || (*self.owed.borrow() > 0 && self.lock().touched.contains(&(target_type, target)))
     }
 
-    /// A call to Redis ended. What counts is whether Redis was there, not what it answered.
-    pub(super) fn note(&self, failed: bool) {
-        if self.state() == BreakerState::Open {
+    /// Calls to Redis ended. What counts is whether Redis was there, not what it answered.
+    pub(super) fn note(&self, calls: u64, failed: bool) {
+        if calls == 0 || self.state() == BreakerState::Open {
             return;
         }
         let second = self.start.elapsed().as_secs() + SLOTS;
-        let too_many = self.lock().window.note(second, failed);
+        let too_many = self.lock().window.note(second, calls, failed);
         if let Some((calls, failures)) = too_many {
             self.open(&format!("{failures} of {calls} calls to Redis failed within {SLOTS} s"));
         }
@@ -244,14 +244,14 @@ mod tests {
     fn more_than_a_tenth_of_twenty_calls_in_ten_seconds() {
         let mut window = Window::default();
         for call in 0..17 {
-            assert_eq!(window.note(100 + call / 5, false), None);
+            assert_eq!(window.note(100 + call / 5, 1, false), None);
         }
-        assert_eq!([18, 19].map(|_| window.note(104, true)), [None, None], "fewer than twenty calls");
-        assert_eq!(window.note(105, true), Some((20, 3)));
-        assert_eq!(window.note(200, true), None, "what is long ago does not count");
+        assert_eq!([18, 19].map(|_| window.note(104, 1, true)), [None, None], "fewer than twenty calls");
+        assert_eq!(window.note(105, 1, true), Some((20, 3)));
+        assert_eq!(window.note(200, 1, true), None, "what is long ago does not count");
         let mut window = Window::default();
         for call in 0..1000_u64 {
-            assert_eq!(window.note(call / 100, call % 10 == 9), None, "a tenth is not more than a tenth");
+            assert_eq!(window.note(call / 100, 1, call % 10 == 9), None, "a tenth is not more than a tenth");
         }
     }
 

@@ -50,14 +50,15 @@ impl Live {
         // At once, for the one who waits; the task that commits takes them in turn.
         let writes = partitions.into_iter().map(|(partition, places)| async move {
             // Before the first of them may be in the journal.
-            let under_way = self.breaker.degrading(places.iter().map(|&at| (ops[at].target_type, ops[at].target)));
+            let under_way =
+                self.redis.breaker.degrading(places.iter().map(|&at| (ops[at].target_type, ops[at].target)));
             let rows = places.iter().map(|&at| row(&ops[at])).collect();
             (places, self.group_commit.write(partition, rows, under_way).await)
         });
         for (places, outcome) in futures::future::join_all(writes).await {
             match outcome {
                 Ok(degraded) => {
-                    self.breaker.accepted(degraded.len() as u64);
+                    self.redis.breaker.accepted(degraded.len() as u64);
                     for (&at, Degraded { changed, count, .. }) in places.iter().zip(degraded) {
                         let (active, count) = (ops[at].active, Some(count));
                         answers[at] = Some(Ok(Answer { changed, active, count, source: Source::Mysql }));

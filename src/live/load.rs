@@ -111,10 +111,10 @@ impl Live {
             let (target_type, target) = target;
             NotLoaded::Busy(LiveError::unavailable(format!("target {target_type}:{target} {why}")))
         };
-        let (brief, long) = (self.patience() * 2, self.context.config.mysql.timeout);
+        let (brief, long) = (self.redis.patience() * 2, self.context.config.mysql.timeout);
         let mut place = None;
         loop {
-            let (number, store) = self.store().await.map_err(|silent| NotLoaded::Redis(silent.into()))?;
+            let (number, store) = self.redis.store().await.map_err(|silent| NotLoaded::Redis(silent.into()))?;
             let loading = store.begin_load(target.0, target.1, wanted).await;
             let (why, patience) = match loading.map_err(|error| self.not_loaded(number, &error))? {
                 Loading::Loaded => return Ok(Loaded::Already),
@@ -150,7 +150,7 @@ impl Live {
     /// Turns an error of a call on the connection of this number into ours. A Redis that is there and refuses, for a key of
     /// a wrong type, refuses this load alone.
     pub(super) fn not_loaded(&self, number: u64, error: &StoreError) -> NotLoaded {
-        match self.failed(number, error) {
+        match self.redis.failed(number, error) {
             Silent::Refused(told) => NotLoaded::Busy(told),
             away @ Silent::Away(_) => NotLoaded::Redis(away.into()),
         }

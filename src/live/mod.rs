@@ -13,6 +13,8 @@ mod link;
 mod load;
 mod probe;
 mod ready;
+mod redis;
+mod share;
 mod unload;
 mod warm;
 mod write;
@@ -33,10 +35,12 @@ use self::degraded::Limits;
 use self::group_commit::GroupCommit;
 use self::link::Link;
 use self::load::Loads;
+use self::redis::Redis;
+use self::share::Share;
 use crate::metrics::BreakerMetrics;
 use crate::model::Id;
 use crate::sink::Sessions;
-use crate::store::{EventClock, Store, StoreError};
+use crate::store::EventClock;
 use crate::sync::Context;
 
 /// Operations on their way to Redis at once: a few batches, some tens of milliseconds of it. More wait here, where they
@@ -181,13 +185,12 @@ impl LiveError {
 #[derive(Clone)]
 pub struct Live {
     context: Arc<Context>,
-    link: Link,
+    redis: Redis,
+    share: Share,
     sessions: Sessions,
-    clock: Arc<EventClock>,
     loading: Arc<Loads>,
     /// Operations that may be on their way to Redis at once.
     room: Arc<Semaphore>,
-    breaker: Breaker,
     limits: Arc<Mutex<Arc<Limits>>>,
     group_commit: GroupCommit,
     _tasks: Arc<DropGuard>,
@@ -204,14 +207,16 @@ impl Live {
         let clock: Arc<EventClock> = Arc::default();
         let (group_commit, commits) = GroupCommit::new(&context, clock.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(commits));
+        let redis = Redis { context: context.clone(), link, breaker, clock };
+        let (share, calls) = Share::new(redis.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(calls));
         let sessions = Sessions::new(&context.sink, context.config.mysql.max_connections as usize);
         Self {
-            link,
+            redis,
+            share,
             sessions,
-            clock,
             loading: Arc::new(Loads::new()),
             room: Arc::new(Semaphore::new(ROOM)),
-            breaker,
             limits: Arc::new(Mutex::new(Arc::new(Limits::new(context.config.degraded.max_qps)))),
             group_commit,
             _tasks: Arc::new(stop.drop_guard()),
@@ -223,47 +228,12 @@ impl Live {
     /// breaker.
     #[must_use]
     pub fn breaker(&self) -> BreakerState {
-        if self.link.is_down() { BreakerState::Open } else { self.breaker.state() }
+        if self.redis.link.is_down() { BreakerState::Open } else { self.redis.breaker.state() }
     }
 
     /// For how long reads have not all been answered by Redis; `None` while they are.
     #[must_use]
     pub fn degraded_for(&self) -> Option<Duration> {
-        self.breaker.degraded_for()
-    }
-
-    fn patience(&self) -> Duration {
-        self.context.config.redis.timeout
-    }
-
-    async fn store(&self) -> Result<(u64, Store), Silent> {
-        self.link.store().await.map_err(|error| {
-            self.breaker.note(true);
-            Silent::Away(error)
-        })
-    }
-
-    /// Waits for a call on the connection of this number, no longer than a request may wait.
-    async fn answered<T>(&self, number: u64, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, Silent> {
-        let limit = self.patience();
-        let late = || {
-            let address = self.context.config.redis.url_redacted.clone();
-            StoreError::Unreachable { address, cause: format!("no answer within {} ms", limit.as_millis()) }
-        };
-        match tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(late())) {
-            Ok(answer) => {
-                self.breaker.note(false);
-                Ok(answer)
-            }
-            Err(error) => Err(self.failed(number, &error)),
-        }
-    }
-
-    /// Turns an error of a call on the connection of this number into ours.
-    fn failed(&self, number: u64, error: &StoreError) -> Silent {
-        self.link.report(number, error);
-        self.breaker.note(error.is_away());
-        let told = error.to_string();
-        if error.is_away() { Silent::Away(told) } else { Silent::Refused(LiveError::unavailable(told)) }
+        self.redis.breaker.degraded_for()
     }
 }

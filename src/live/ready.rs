@@ -30,8 +30,8 @@ impl Live {
     }
 
     async fn redis_takes_writes(&self) -> Result<(), String> {
-        let (number, store) = self.link.store().await?;
-        store.try_write().await.map_err(|error| LiveError::from(self.failed(number, &error)).to_string())
+        let (number, store) = self.redis.link.store().await?;
+        store.try_write().await.map_err(|error| LiveError::from(self.redis.failed(number, &error)).to_string())
     }
 
     async fn schema(&self) -> Mysql {

@@ -47,9 +47,9 @@ impl Live {
         let partitions = self.context.partitions();
         let mut cursor = 0;
         while !stop.is_cancelled() {
-            let (number, store) = self.link.store().await.map_err(LiveError::unavailable)?;
+            let (number, store) = self.redis.link.store().await.map_err(LiveError::unavailable)?;
             let page = store.scan_counted(&partitions, cursor).await;
-            let (next, found) = page.map_err(|error| self.failed(number, &error))?;
+            let (next, found) = page.map_err(|error| self.redis.failed(number, &error))?;
             for (partition, targets) in found {
                 for batch in targets.chunks(BATCH) {
                     let gone = self.unload_idle(partition, batch).await?;
@@ -68,15 +68,15 @@ impl Live {
 
     /// Unloads those of a batch that are idle, clean, and nowhere held by more than MySQL. Answers how many.
     async fn unload_idle(&self, partition: Partition, targets: &[Id]) -> Result<u64, LiveError> {
-        let (number, store) = self.store().await?;
+        let (number, store) = self.redis.store().await?;
         let idle = store.idle(partition, targets, self.context.settings.now().cache.idle).await;
-        let mut idle = idle.map_err(|error| self.failed(number, &error))?;
+        let mut idle = idle.map_err(|error| self.redis.failed(number, &error))?;
         if idle.targets.is_empty() {
             return Ok(0);
         }
         let kept = self.kept(partition, &idle.targets).await?;
         idle.targets.retain(|target| !kept.rejected.contains(target));
-        store.unload(&idle, &kept.counters).await.map_err(|error| self.failed(number, &error).into())
+        store.unload(&idle, &kept.counters).await.map_err(|error| self.redis.failed(number, &error).into())
     }
 
     async fn kept(&self, partition: Partition, targets: &[Id]) -> Result<Kept, LiveError> {

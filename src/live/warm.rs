@@ -93,7 +93,7 @@ impl Live {
         let begun = Instant::now();
         loop {
             // Not a request: the breaker is not told.
-            match self.link.store().await {
+            match self.redis.link.store().await {
                 Err(error) if begun.elapsed() >= CONNECT => return Err(LiveError::unavailable(error)),
                 Err(_) => tokio::time::sleep(LOOK).await,
                 Ok(_) => return Ok(()),

@@ -39,7 +39,7 @@ impl Live {
         let mut open: Vec<usize> = (0..ops.len()).collect();
         let mut unloaded = Unloaded::Refuse;
         for round in 1..=TRIES {
-            if self.breaker.state() == BreakerState::Open {
+            if self.redis.breaker.state() == BreakerState::Open {
                 self.degrade(ops, &open, "Redis is away", &mut answers).await;
                 break;
             }
@@ -48,7 +48,7 @@ impl Live {
             }
             let mut rest = self.try_all(ops, &open, unloaded, &mut answers).await;
             // Neither MySQL nor room for loads is needed for a write, and it does not wait long for them.
-            let loaded = tokio::time::timeout(self.patience() * 2, self.load_all(ops, &mut rest)).await;
+            let loaded = tokio::time::timeout(self.redis.patience() * 2, self.load_all(ops, &mut rest)).await;
             if !loaded.unwrap_or(false) {
                 unloaded = Unloaded::Accept;
             }
@@ -72,14 +72,14 @@ impl Live {
     ) -> Rest {
         // Single writes are few at once, and do not queue up behind batches. Nothing is held while targets are loaded.
         let wanted = if open.len() > 1 { u32::try_from(open.len().min(ROOM)).unwrap_or_default() } else { 0 };
-        let Ok(Ok(_room)) = tokio::time::timeout(self.patience(), self.room.acquire_many(wanted)).await else {
+        let Ok(Ok(_room)) = tokio::time::timeout(self.redis.patience(), self.room.acquire_many(wanted)).await else {
             let full = LiveError::unavailable("too many operations are under way".to_owned());
             for &at in open {
                 answers[at] = Some(Err(full.clone()));
             }
             return Rest::default();
         };
-        let (number, store) = match self.store().await {
+        let (number, store) = match self.redis.store().await {
             Ok(found) => found,
             Err(silent) => {
                 let why = LiveError::from(silent).to_string();
@@ -99,9 +99,15 @@ impl Live {
                 continue;
             }
             let batch: Vec<WriteOp> = places.iter().map(|&at| write_op(&ops[at])).collect();
-            let write = store.write(partition, &batch, unloaded, &self.clock, self.patience());
-            match self.answered(number, write).await {
-                Ok((_, written)) => {
+            let patience = self.redis.patience();
+            let written = if let ([op], Unloaded::Refuse) = (&batch[..], unloaded) {
+                self.share.write(partition, *op, patience).await.map(|written| vec![written])
+            } else {
+                let write = store.write(partition, &batch, unloaded, &self.redis.clock, patience);
+                self.redis.answered(number, write).await.map(|(_, written)| written)
+            };
+            match written {
+                Ok(written) => {
                     for (&at, written) in places.iter().zip(written) {
                         match written {
                             Written::Recorded { changed, count } => {
@@ -179,7 +185,7 @@ impl Live {
         };
         let question = Question { interaction, target_type, target, user: None };
         for _ in 0..TRIES {
-            if self.breaker.state() == BreakerState::Open {
+            if self.redis.breaker.state() == BreakerState::Open {
                 return self.told_by_mysql(question, "Redis is away").await.map(|told| (false, told));
             }
             let why = match self.try_view((interaction, target_type, target), viewer, window).await {
@@ -200,8 +206,12 @@ impl Live {
         viewer: &str,
         window: Duration,
     ) -> Result<Option<(bool, Told)>, Silent> {
-        let (number, store) = self.store().await?;
-        match self.answered(number, store.view(key, viewer, window, &self.clock, self.patience())).await? {
+        let (number, store) = self.redis.store().await?;
+        match self
+            .redis
+            .answered(number, store.view(key, viewer, window, &self.redis.clock, self.redis.patience()))
+            .await?
+        {
             Viewed::Seen(counted, count) => Ok(Some((counted, Told { count, active: None, source: Source::Redis }))),
             Viewed::Expired => Ok(None),
             Viewed::NotLoaded => {

@@ -48,6 +48,7 @@ mod report;
 mod restoring;
 mod secrets;
 mod service;
+mod shared_calls;
 mod stop;
 mod support;
 mod support_works;
