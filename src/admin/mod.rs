@@ -15,6 +15,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Tokens;
@@ -23,7 +24,7 @@ use crate::http::with_fallbacks;
 use crate::live::Live;
 use crate::metrics::{Metrics, WriteRate};
 use crate::status::{Daemon, Status, gather};
-use crate::sync::{Context, Waker};
+use crate::sync::{Context, Ended, Waker};
 
 /// Requests under way at once; the next one is answered 503.
 const ROOM: usize = 64;
@@ -44,6 +45,8 @@ pub struct Admin {
     pub rate: WriteRate,
     /// Starts runs.
     pub waker: Waker,
+    /// How its last run ended.
+    pub last: watch::Receiver<Ended>,
     /// When the daemon started.
     pub started: Instant,
 }
@@ -74,6 +77,7 @@ impl Admin {
             breaker: self.live.breaker().as_str(),
             breaker_since_s: self.live.degraded_for().map(|time| time.as_secs()),
             writes_per_second: self.rate.per_second(),
+            last_run: self.last.borrow().report.as_ref().and_then(|report| serde_json::to_string(&**report).ok()),
         };
         gather(&self.context, Some(daemon)).await
     }

@@ -74,8 +74,8 @@ fn durability(facts: &ServerFacts) -> Finding {
     }
     let said: Vec<_> = loose.iter().map(|(name, value)| format!("{name} is {value}")).collect();
     let detail = format!(
-        "{}: a crash of the server may lose the newest commits, whose changes Redis has forgotten by then: runs are refused \
-         until that is put right",
+        "{}: a crash of the server may lose the newest commits, whose changes Redis has forgotten by then: runs would be \
+         refused then, until somebody puts that right",
         said.join(" and ")
     );
     let command: Vec<_> = loose.iter().map(|(name, _)| format!("SET GLOBAL {name} = 1")).collect();

@@ -91,6 +91,7 @@ pub(super) async fn run(args: Args, context: Context, level: Level) -> anyhow::R
         live: live.clone(),
         metrics: metrics.clone(),
         rate,
+        last: driver.last.clone(),
         waker: driver.waker.clone(),
         started: Instant::now(),
     };

@@ -90,13 +90,14 @@ impl Session {
         .await
     }
 
-    /// `VERSION()`.
-    pub async fn version(&mut self) -> Result<String, SinkError> {
-        let select = "/* tallyd status */ SELECT VERSION()";
+    /// `VERSION()`, and whether the server is read-only.
+    pub async fn version(&mut self) -> Result<(String, bool), SinkError> {
+        let select = "/* tallyd status */ SELECT VERSION(), CAST(@@global.read_only AS SIGNED)";
         self.with(move |conn| {
             Box::pin(async move {
                 let row = conn.mysql.fetch_one(select).await;
-                row.and_then(|row| row.try_get(0)).map_err(conn.failed())
+                let read = row.and_then(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0)));
+                read.map_err(conn.failed())
             })
         })
         .await

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{PrivateMysql, PrivateRedis, Rig};
+use crate::support::{PrivateMysql, PrivateRedis, Redis, Rig};
 
 /// What a page may do; the nonce is another one each time.
 const POLICY: [&str; 2] =
@@ -56,4 +56,28 @@ async fn it_comes_soon_when_both_servers_are_down() {
     for part in ["Redis is down", "MySQL is down", "cannot be reached"] {
         assert!(page.contains(part), "{part} is not in\n{page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_mysql_refuses_to_record_is_told_all_the_same() {
+    let Some(mysql) = PrivateMysql::start(&["--log-bin=binlog"]).await else { return };
+    let db = mysql.create_database("page").await;
+    let redis = Redis::start().await;
+    let rig = Rig::on(&redis, &db, "");
+    let served = rig.serve(&["--no-schedule"]).await;
+    served.api().put("/v1/like/note/1/users/1").await.expect(200);
+    db.sql_exec("SET GLOBAL binlog_format = 'STATEMENT'").await;
+    let run = served.admin.post("/sync?wait_seconds=60", "").await.expect(200).json();
+    assert_eq!(run["outcome"], "failed", "{run:#}");
+    let status = served.admin.get("/status").await.expect(200).json();
+    assert_eq!(status["last_runs"][0]["run_id"], run["run_id"], "{status:#}");
+    assert!(!served.admin.get("/").await.expect(200).body.contains("All is well"));
+    // With its statements taken again, it is as any other.
+    db.sql_exec("SET GLOBAL binlog_format = 'ROW'").await;
+    assert_eq!(served.admin.post("/sync?wait_seconds=60", "").await.expect(200).json()["outcome"], "done");
+    assert!(served.admin.get("/").await.expect(200).body.contains("All is well"));
+
+    db.sql_exec("SET GLOBAL read_only = ON").await;
+    let text = rig.tallyd(&["status"]).await.stdout;
+    assert!(text.contains("MySQL is up, but cannot be used: the server is read-only"), "{text}");
 }
