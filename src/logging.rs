@@ -1,10 +1,11 @@
 //! Logging, on stderr: stdout belongs to results.
 
-use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::{env, fs};
 
 use anyhow::{Context, anyhow};
-use tracing::Subscriber;
+use tracing::{Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::{self, MakeWriter};
@@ -30,9 +31,56 @@ pub fn rust_log() -> Option<String> {
 /// Starts logging for the whole process; once only.
 pub fn init(log: &LogConfig, filter: EnvFilter) -> anyhow::Result<Level> {
     let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (subscriber, level) = subscriber(log.format, filter, colour, io::stderr);
+    let (subscriber, level) = subscriber(log.format, filter, colour, Stderr { journal: goes_to_journal() });
     subscriber.try_init().map_err(|error| anyhow!("cannot start logging: {error}"))?;
     Ok(level)
+}
+
+/// Whether stderr is systemd's journal, which reads a priority at the beginning of a line (sd-daemon(3)).
+fn goes_to_journal() -> bool {
+    let stream = env::var("JOURNAL_STREAM").ok();
+    let stderr = fs::metadata("/proc/self/fd/2").ok();
+    stream.zip(stderr).is_some_and(|(stream, stderr)| stream == format!("{}:{}", stderr.dev(), stderr.ino()))
+}
+
+/// Writes events to stderr, with their priority where it goes to the journal.
+struct Stderr {
+    journal: bool,
+}
+
+/// One event.
+struct Event {
+    priority: &'static str,
+}
+
+impl MakeWriter<'_> for Stderr {
+    type Writer = Event;
+
+    fn make_writer(&self) -> Event {
+        Event { priority: "" }
+    }
+
+    fn make_writer_for(&self, event: &Metadata<'_>) -> Event {
+        let priority = match *event.level() {
+            _ if !self.journal => "",
+            tracing::Level::ERROR => "<3>",
+            tracing::Level::WARN => "<4>",
+            tracing::Level::INFO => "<6>",
+            _ => "<7>",
+        };
+        Event { priority }
+    }
+}
+
+impl Write for Event {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(&[self.priority.as_bytes(), text].concat())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// What is logged, to be changed while the process runs.
@@ -89,7 +137,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use super::*;

@@ -5,6 +5,8 @@ mod text;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use console::Term;
+
 use super::Exit;
 use super::output::{self, Reader};
 use crate::status::{Status, gather};
@@ -42,7 +44,8 @@ pub(super) async fn run(args: Args, context: Context) -> anyhow::Result<Exit> {
         let reader = if args.json {
             output::json(&status)?
         } else {
-            output::result(shown(&text::render(&context.vocabulary, &status), args.watch && on_terminal, first))?
+            let window = (args.watch && on_terminal).then(|| Term::stdout().size());
+            output::result(shown(&text::render(&context.vocabulary, &status), window, first))?
         };
         if !args.watch {
             return Ok(exit(&status));
@@ -67,18 +70,27 @@ async fn interruption(watched: bool) {
     }
 }
 
-/// The text as it is printed: over what was there, or after an empty line. Errors quote what servers said, which must not
-/// speak to the terminal.
-fn shown(text: &str, redraws: bool, first: bool) -> String {
+/// The text as it is printed: over what was there in a window of so many rows and columns, or after an empty line. Errors
+/// quote what servers said, which must not speak to the terminal.
+fn shown(text: &str, window: Option<(u16, u16)>, first: bool) -> String {
     let text = text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
-    match (redraws, first) {
-        (true, _) => {
-            let text = text.replace('\n', &format!("{REST_OF_LINE}\n"));
+    match (window, first) {
+        (Some(window), _) => {
+            let text = fitted(&text, window).replace('\n', &format!("{REST_OF_LINE}\n"));
             format!("{TOP}{text}{REST_OF_LINE}{REST_OF_SCREEN}")
         }
-        (false, true) => text,
-        (false, false) => format!("\n{text}"),
+        (None, true) => text,
+        (None, false) => format!("\n{text}"),
     }
+}
+
+/// What there is room for: a line too many, or too long, would move all others. The last row is the cursor's.
+fn fitted(text: &str, (rows, columns): (u16, u16)) -> String {
+    let (rows, all) = (usize::from(rows).saturating_sub(1).max(1), text.lines().count());
+    let more = format!("… {} lines more: tallyd status", (all + 1).saturating_sub(rows));
+    let kept = if all > rows { rows - 1 } else { all };
+    let lines = text.lines().take(kept).chain((all > rows).then_some(more.as_str()));
+    lines.map(|line| line.chars().take(usize::from(columns)).collect()).collect::<Vec<String>>().join("\n")
 }
 
 /// A MySQL that has not the schema knows none of what was asked for.
@@ -92,7 +104,17 @@ mod tests {
 
     #[test]
     fn it_is_drawn_over_what_was_there_and_servers_do_not_speak_to_the_terminal() {
-        assert_eq!(shown("a\x1b[2Jb\nc", true, false), "\x1b[Ha\u{fffd}[2Jb\x1b[K\nc\x1b[K\x1b[J");
-        assert_eq!([true, false].map(|first| shown("a\nb", false, first)), ["a\nb", "\na\nb"]);
+        assert_eq!(shown("a\x1b[2Jb\nc", Some((24, 80)), false), "\x1b[Ha\u{fffd}[2Jb\x1b[K\nc\x1b[K\x1b[J");
+        assert_eq!([true, false].map(|first| shown("a\nb", None, first)), ["a\nb", "\na\nb"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let text = "one\ntwo\nthree";
+        assert_eq!(fitted(text, (4, 3)), "one\ntwo\nthr");
+        assert_eq!(fitted(text, (3, 12)), "one\n… 2 lines mo");
+        for size in [(0, 0), (1, 1), (2, 80), (u16::MAX, u16::MAX)] {
+            assert!(fitted(text, size).lines().count() <= usize::from(size.0).max(1), "{size:?}");
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! A default log is for people: one line a run, one line a change of the breaker, none a request.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
 use std::time::Duration;
 
 use super::SOON;
@@ -47,5 +50,22 @@ async fn one_line_a_run_one_a_change_of_the_breaker_none_a_request() {
     for (part, number) in [("breaker open", 1), ("Redis takes writes again", 1), ("breaker closed", 1), (" is away", 1)]
     {
         assert_eq!(lines(&log, part), number, "{part}:\n{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_is_told_how_grave_a_line_is() {
+    let rig = Rig::start("").await;
+    rig.migrate().await;
+    for (stream, prefix) in [(true, "<7>"), (false, "20")] {
+        let path = rig.dir().join("stderr");
+        let file = fs::File::create(&path).unwrap();
+        let (device, inode) = file.metadata().map(|meta| (meta.dev(), meta.ino())).unwrap();
+        let named = if stream { format!("{device}:{inode}") } else { format!("{device}:{}", inode + 1) };
+        let mut command = rig.command(&["status"]);
+        command.env("JOURNAL_STREAM", named).env("RUST_LOG", "tallyd=debug").stderr(file).stdout(Stdio::null());
+        assert!(command.status().unwrap().success());
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(prefix) && text.contains("DEBUG"), "{text}");
     }
 }

@@ -17,6 +17,10 @@ inside sed -i -e 's/^level = .*/level = "debug"/' -e 's/^grace_seconds = .*/grac
 inside systemctl reload tallyd
 await 10 logged log.level
 await 10 logged serve.grace_seconds
+# Whoever asks for what is grave is shown that, and not the rest.
+grave() { inside journalctl --unit=tallyd --priority=warning --no-pager --output=cat --since="@${began:?}"; }
+grave | grep --fixed-strings "a restart is needed for serve.grace_seconds" >/dev/null
+! grave | grep " INFO " || fail "the journal takes all lines for grave ones"
 await 10 bearer "$secret-2"
 ! bearer "$secret-1" || fail "the old token is still good"
 
