@@ -50,6 +50,12 @@
 //!
 //! A loss in the middle of a run fences it. If its lease is still its own, it begins again under a new one, twice at most.
 //!
+//! # Writing
+//!
+//! One script a call, for one operation or many. Single writes that come while calls are under way share the next one, so
+//! that a crowd costs Redis less than one by one; nobody waits for company. A write whose caller gave up before it was sent is
+//! not sent: it goes another way, and the deadline in the script is that of the most impatient.
+//!
 //! # While Redis is away
 //!
 //! A write whose call to Redis failed goes to MySQL at once ([`sink::Session::degrade`]): in one transaction the record
