@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Builds the Debian package into target/debian. It fits the release of Debian or Ubuntu that it is built on, and later ones.
+# PROFILE=dev takes a program that is sooner built, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 version=3.8.0
+profile=${PROFILE:-release}
 
 tests/setup.sh deb
 cargo_deb=target/tools/bin/cargo-deb
@@ -11,8 +13,8 @@ if [ "$("$cargo_deb" --version 2>/dev/null)" != "$version" ]; then
     cargo install --quiet --root target/tools --locked --version "$version" cargo-deb
 fi
 
-cargo build --release --locked
-tallyd=target/release/tallyd
+cargo build --profile "$profile" --locked
+tallyd=target/${profile/#dev/debug}/tallyd
 made=target/package
 rm -rf "$made"
 mkdir -p "$made/completions"
@@ -23,4 +25,4 @@ for shell in bash zsh fish; do "$tallyd" completions "$shell" >"$made/completion
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 rm -rf target/debian
-"$cargo_deb" --no-build --locked
+"$cargo_deb" --no-build --locked --profile "$profile"

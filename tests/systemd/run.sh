@@ -3,8 +3,7 @@
 # runs the cases in order. CASES='4*' runs some of them, OUTAGE=300 makes an outage longer. The container is a folder
 # under target/ that stays as it is: what a run writes is in memory, and gone with it.
 #
-# Building takes the time: CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
-# CARGO_PROFILE_RELEASE_OPT_LEVEL=1 does for a test.
+# Building takes the time: PROFILE=dev does for a test.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
