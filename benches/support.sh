@@ -73,6 +73,3 @@ figure() {
 run() { "$tallyd" sync --now --json 2>>"$home/tallyd.log" >"$home/run.json"; }
 # said NAME: a number of that run.
 said() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$home/run.json"; }
-
-# Waits until InnoDB has written back what the last statements left, so that one round does not pay for another.
-settled() { [ "$(sql -N --batch --skip-column-names --skip-table -e "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_BUFFER_POOL_PAGES_DIRTY'")" -lt 500 ]; }
