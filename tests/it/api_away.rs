@@ -2,17 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, kill_process};
-
 use crate::support::{PrivateMysql, PrivateRedis, Rig, Signal, create_database, eventually};
 
 /// What is promised of an answer.
 const SOON: Duration = Duration::from_secs(1);
-
-fn signal(mysql: &PrivateMysql, signal: Signal) {
-    let pid = mysql.server().pid().unwrap().try_into().unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mysql_that_hangs_holds_up_neither_what_is_loaded_nor_readiness() {
@@ -23,7 +16,7 @@ async fn a_mysql_that_hangs_holds_up_neither_what_is_loaded_nor_readiness() {
     let served = rig.serve(&["--no-schedule"]).await;
     let api = served.api().clone();
     api.put("/v1/like/note/1/users/1").await.expect(200);
-    signal(&mysql, Signal::STOP);
+    mysql.server().signal(Signal::STOP);
     let cold = (0..600).map(|target| {
         let api = api.clone();
         tokio::spawn(async move { api.get(&format!("/v1/like/note/{}", 1000 + target)).await })
@@ -52,7 +45,7 @@ async fn a_mysql_that_hangs_holds_up_neither_what_is_loaded_nor_readiness() {
     served.admin.get("/readyz").await.expect(200);
     served.admin.get("/status").await.expect(200);
     assert!(asked.elapsed() < 5 * SOON, "{:?}", asked.elapsed());
-    signal(&mysql, Signal::CONT);
+    mysql.server().signal(Signal::CONT);
     let loaded = async || api.get("/v1/like/note/99999").await.status == 200;
     eventually(Duration::from_secs(10), loaded, "a load after MySQL goes on").await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use serde_json::json;
 
-use crate::support::{Http, Rig, eventually};
+use crate::support::{Http, PrivateRedis, Rig, Signal, create_database, eventually};
 
 const USERS: usize = 64;
 
@@ -65,4 +65,29 @@ async fn what_fails_for_one_does_not_fail_for_those_beside_it() {
         let told = api.get(&format!("/v1/like/{type_}/5")).await.expect(200).json();
         assert_eq!(told, json!({"count": count}));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_went_another_way_is_not_done_when_redis_wakes_up() {
+    let Some(redis) = PrivateRedis::start(&[]).await else { return };
+    let db = create_database().await;
+    let rig = Rig::on(&redis, &db, "degraded.probe_seconds = 1");
+    let served = rig.serve(&[]).await;
+    let api = served.api();
+    api.put("/v1/like/1/5/users/1").await.expect(200);
+    // What is sent now lies in its socket until it goes on.
+    redis.server().signal(Signal::STOP);
+    for reply in [api.put("/v1/like/1/5/users/2").await, api.delete("/v1/like/1/5/users/2").await] {
+        assert_eq!(reply.expect(200).header("tallyd-source"), Some("mysql"));
+    }
+    redis.server().signal(Signal::CONT);
+    let replayed = async || {
+        let status = served.admin.get("/status").await.expect(200).json();
+        status["breaker"] == "closed" && status["degraded"]["pending"] == 0
+    };
+    eventually(Duration::from_secs(30), replayed, "the cancel is replayed").await;
+    served.admin.post("/sync?wait_seconds=60", "").await.expect(200);
+    assert_eq!(api.get("/v1/like/1/5/users/2").await.expect(200).json(), json!({"active": false}));
+    let rows = rig.sql("SELECT user_id, status FROM interaction_record ORDER BY user_id").await;
+    assert_eq!(rows, [["1", "1"], ["2", "0"]].map(|row| row.map(|text| Some(text.to_owned())).to_vec()));
 }

@@ -59,6 +59,11 @@ impl Server {
         self.home.path()
     }
 
+    /// Freezes it, say, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        self.process.as_ref().expect("it runs").signal(signal);
+    }
+
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
