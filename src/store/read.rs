@@ -11,15 +11,12 @@ use crate::model::{Change, Chunk, CountRow, Id, Reason, RecordRow, Rejected, Sou
 /// Fields asked for in one HSCAN.
 const PAGE: usize = 1000;
 
-/// One page of the claimed changes.
-#[derive(Debug, Default)]
+/// One page of the changes, as Redis answered it: [`Holder::changes_of`] reads it.
+#[derive(Debug)]
 pub struct ChangePage {
     /// Where to go on; `0` at the end.
     pub cursor: u64,
-    /// In no order; what a scan repeats may be there twice.
-    pub changes: Vec<Change>,
-    /// What cannot be read as a change.
-    pub bad: Vec<BadMark>,
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What comes after a chunk among the claimed changes.
@@ -52,7 +49,7 @@ type Counts = BTreeMap<u16, Vec<u8>>;
 
 impl Holder {
     /// One page of the changes. Acking what was read before does not disturb the scan.
-    pub async fn scan_changes(&mut self, marks: Marks, cursor: u64) -> Result<ChangePage, StoreError> {
+    pub async fn scan_changes(&self, marks: Marks, cursor: u64) -> Result<ChangePage, StoreError> {
         let mut connection = self.store.connection.clone();
         let key = self.changes_key(marks);
         let (cursor, fields): HashPage = redis::cmd("HSCAN")
@@ -63,14 +60,12 @@ impl Holder {
             .query_async(&mut connection)
             .await
             .map_err(self.store.failed("HSCAN of the changes"))?;
-        let mut page = ChangePage { cursor, ..ChangePage::default() };
-        for (field, value) in fields {
-            match mark::parse_change(&self.store.vocabulary, &field, &value) {
-                Ok(change) => page.changes.push(change),
-                Err(bad) => page.bad.push(bad),
-            }
-        }
-        Ok(page)
+        Ok(ChangePage { cursor, fields })
+    }
+
+    /// The changes of a page, or why one cannot be read. In no order; what a scan repeats may be there twice.
+    pub fn changes_of(&self, page: ChangePage) -> impl Iterator<Item = Result<Change, BadMark>> {
+        page.fields.into_iter().map(|(field, value)| mark::parse_change(&self.store.vocabulary, &field, &value))
     }
 
     /// Which of `rows` have a change among one of `marks`.

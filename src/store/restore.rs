@@ -8,7 +8,7 @@ use redis::{Script, ScriptInvocation};
 
 use super::keys::TargetKey;
 use super::read::HashPage;
-use super::{ChangePage, Holder, Loss, Marks, Store, StoreError, mark, script};
+use super::{Holder, Loss, Marks, Store, StoreError, mark, script};
 use crate::model::{Change, Checkpoint, Id, Interaction, Partition};
 
 /// Keys asked for in one SCAN, fields in one HSCAN.
@@ -88,8 +88,9 @@ impl Restorer {
     }
 
     /// One page of the changes. Marks that cannot be read are left to the run.
-    pub async fn scan_changes(&mut self, marks: Marks, cursor: u64) -> Result<ChangePage, StoreError> {
-        self.reader.scan_changes(marks, cursor).await
+    pub async fn scan_changes(&self, marks: Marks, cursor: u64) -> Result<(u64, Vec<Change>), StoreError> {
+        let page = self.reader.scan_changes(marks, cursor).await?;
+        Ok((page.cursor, self.reader.changes_of(page).filter_map(Result::ok).collect()))
     }
 
     /// Decides about changes, a few hundred at a time. `rows` are the latest times that their rows may stand for. Answers

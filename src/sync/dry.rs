@@ -13,7 +13,8 @@ use super::partition;
 use super::report::{Outcome, PartitionReport, Tally};
 use super::run::{Context, Extent};
 use super::scan::{COUNTED, TARGETS, items_of};
-use super::work::{Rules, read_slab};
+use super::slab::Slab;
+use super::work::Rules;
 use crate::model::{Change, Checkpoint, Chunk, Id, Partition};
 use crate::sink::{Lease, Writer};
 use crate::store::{Corrected, Following, Holder, Loss, LossKind, Marks, ScanItem, Scanned, Store, StoreError};
@@ -138,12 +139,13 @@ impl<'c> Look<'c> {
         let mut met = HashSet::new();
         let mut cursor = 0;
         loop {
-            let slab = read_slab(&mut self.holder, marks, cursor, &CancellationToken::new()).await?;
-            met.extend(slab.changes.iter().map(|change| change.target));
-            self.tally.changes += (slab.changes.len() + slab.bad.len()) as u64;
+            let slab = Slab::read(&self.holder, marks, cursor, &CancellationToken::new()).await?;
+            self.tally.changes += slab.bad.len() as u64;
             self.tally.rejected += slab.bad.len() as u64;
-            for piece in slab.changes.chunks(self.rules.chunk()) {
-                let chunk = self.holder.read_changes(piece, Following::Nothing).await?;
+            for (piece, _) in slab.pieces(self.rules.chunk()) {
+                met.extend(piece.iter().map(|change| change.target));
+                let chunk = self.holder.read_changes(&piece, Following::Nothing).await?;
+                self.tally.changes += piece.len() as u64;
                 self.tally.rejected += chunk.rejected.len() as u64;
                 self.tally.rows_written += (chunk.records.len() + chunk.counts.len()) as u64;
                 let read: HashSet<_> = chunk.records.iter().map(|r| (r.target, r.interaction, Some(r.user))).collect();

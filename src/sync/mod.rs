@@ -15,6 +15,7 @@ mod request;
 mod restore;
 pub(crate) mod run;
 mod scan;
+mod slab;
 mod toll;
 mod watch;
 mod work;

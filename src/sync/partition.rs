@@ -140,7 +140,7 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
     let stop = CancellationToken::new();
     let mut work = Work {
         holder,
-        pipeline: Pipeline::new((0..CONNECTIONS).map(|_| writer()).collect(), run.progress.pulse().clone()),
+        pipeline: Pipeline::new((0..CONNECTIONS).map(|_| writer()), run.progress.pulse().clone()),
         journaled: held.journaled,
         rules: context.rules(),
         tally: Tally::default(),

@@ -1,8 +1,11 @@
 //! Two transactions at once, acked in the order in which they were read.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::{Change, Chunk, Id};
 use crate::pulse::Pulse;
@@ -29,43 +32,49 @@ impl Pending {
 }
 
 struct Running {
-    commit: JoinHandle<(Writer, Result<Committed, SinkError>)>,
+    commit: JoinHandle<Result<Committed, SinkError>>,
     pending: Pending,
 }
 
-/// Commits go on in tasks of their own, so that none is ever dropped in the middle of a statement.
+/// Commits go on in tasks of their own, so that none is ever dropped in the middle of a statement. Each connection is
+/// given chunks in turn, and has the next one at hand while it commits.
 pub(super) struct Pipeline {
-    idle: Vec<Writer>,
+    writers: VecDeque<Arc<Mutex<Writer>>>,
     running: VecDeque<Running>,
     committed: Committed,
     pulse: Pulse,
+    /// What has not begun ends.
+    closing: CancellationToken,
 }
 
 impl Pipeline {
     /// Commits beat `pulse`.
-    pub(super) fn new(writers: Vec<Writer>, pulse: Pulse) -> Self {
-        Self { idle: writers, running: VecDeque::new(), committed: Committed::default(), pulse }
+    pub(super) fn new(writers: impl IntoIterator<Item = Writer>, pulse: Pulse) -> Self {
+        let writers = writers.into_iter().map(|writer| Arc::new(Mutex::new(writer))).collect();
+        let (running, closing) = (VecDeque::new(), CancellationToken::new());
+        Self { writers, running, committed: Committed::default(), pulse, closing }
     }
 
-    /// Whether every connection has a commit under way.
+    /// Whether every connection has a commit under way, and another one waiting.
     pub(super) fn is_full(&self) -> bool {
-        self.idle.is_empty()
+        self.running.len() >= 2 * self.writers.len()
     }
 
-    /// A free connection: for the journal, while nothing is under way.
-    pub(super) fn writer(&mut self) -> Result<&mut Writer, SinkError> {
-        let none = || SinkError::Internal("no connection was free for the journal".to_owned());
-        self.idle.last_mut().ok_or_else(none)
+    /// The connection whose turn is next.
+    pub(super) fn writer(&mut self) -> Result<Arc<Mutex<Writer>>, SinkError> {
+        self.writers.rotate_left(1.min(self.writers.len()));
+        self.writers.back().cloned().ok_or_else(|| SinkError::Internal("a run without a connection".to_owned()))
     }
 
-    /// Starts a commit on a free connection.
+    /// Commits a chunk as soon as it is its turn.
     pub(super) fn submit(&mut self, chunk: Chunk, pending: Pending) -> Result<(), SinkError> {
-        let none = || SinkError::Internal("a commit was handed over while no connection was free".to_owned());
-        let mut writer = self.idle.pop().ok_or_else(none)?;
-        let pulse = self.pulse.clone();
+        let (writer, closing, pulse) = (self.writer()?, self.closing.clone(), self.pulse.clone());
         let commit = tokio::spawn(async move {
-            let outcome = pulse.during(writer.commit(chunk)).await;
-            (writer, outcome)
+            let mut writer = writer.lock().await;
+            if closing.is_cancelled() {
+                return Err(SinkError::Internal("it was not begun".to_owned()));
+            }
+            pulse.during(writer.commit(chunk)).await
         });
         self.running.push_back(Running { commit, pending });
         Ok(())
@@ -75,13 +84,10 @@ impl Pipeline {
     pub(super) async fn next(&mut self) -> Option<Result<Pending, SinkError>> {
         let Running { commit, pending } = self.running.pop_front()?;
         Some(match commit.await {
-            Ok((writer, outcome)) => {
-                self.idle.push(writer);
-                outcome.map(|committed| {
-                    self.committed.add(committed);
-                    pending
-                })
-            }
+            Ok(outcome) => outcome.map(|committed| {
+                self.committed.add(committed);
+                pending
+            }),
             Err(error) => Err(SinkError::Internal(format!("a commit ended badly: {error}"))),
         })
     }
@@ -89,14 +95,15 @@ impl Pipeline {
     /// Waits for what is under way, whatever becomes of it: not acked, it is done again by the next run. Answers what
     /// was committed in all, and how many transactions were tried again.
     pub(super) async fn close(mut self) -> (Committed, u64) {
+        self.closing.cancel();
         while let Some(outcome) = self.next().await {
             if let Err(error) = outcome {
                 tracing::debug!(%error, "a commit beside a failed one failed as well");
             }
         }
         let mut retries = 0;
-        for writer in self.idle {
-            retries += writer.close().await;
+        for writer in self.writers.into_iter().filter_map(Arc::into_inner) {
+            retries += writer.into_inner().close().await;
         }
         (self.committed, retries)
     }

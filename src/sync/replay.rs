@@ -7,9 +7,11 @@ use crate::failpoint;
 impl Work<'_> {
     /// Replays until the partition's journal is empty. Everything handed over before must be settled.
     pub(super) async fn replay(&mut self) -> Result<(), RunError> {
+        let writer = self.pipeline.writer()?;
+        let mut writer = writer.lock().await;
         loop {
             self.go_on()?;
-            let journaled = self.pipeline.writer()?.journaled().await?;
+            let journaled = writer.journaled().await?;
             if journaled.ids.is_empty() {
                 return Ok(());
             }
@@ -19,7 +21,7 @@ impl Work<'_> {
             }
             self.holder.replay(&journaled.states).await?;
             failpoint::hit("after_read");
-            let replayed = self.pipeline.writer()?.replayed(&journaled.ids, self.holder.checkpoint()).await?;
+            let replayed = writer.replayed(&journaled.ids, self.holder.checkpoint()).await?;
             self.tally.replayed += replayed;
             tracing::debug!(%partition, replayed, states = journaled.states.len(), "replayed degraded writes");
         }

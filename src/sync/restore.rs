@@ -78,11 +78,11 @@ impl Restore<'_> {
         let (mut kept, mut cursor) = (0, 0);
         loop {
             go_on(self.stop)?;
-            let mut page = self.restorer.scan_changes(marks, cursor).await?;
-            page.changes.sort_unstable();
+            let (next, mut changes) = self.restorer.scan_changes(marks, cursor).await?;
+            changes.sort_unstable();
             let state = |change: &Change| (change.target, change.interaction, change.user);
-            page.changes.dedup_by_key(|change| state(change));
-            for piece in page.changes.chunks(CHANGES) {
+            changes.dedup_by_key(|change| state(change));
+            for piece in changes.chunks(CHANGES) {
                 go_on(self.stop)?;
                 let rows = self.rows.row_times(self.target_type, piece).await?;
                 let (dropped, stay) = self.restorer.decide(piece, &rows).await?;
@@ -90,7 +90,7 @@ impl Restore<'_> {
                 kept += stay;
                 failpoint::hit("in_restore");
             }
-            cursor = page.cursor;
+            cursor = next;
             if cursor == 0 {
                 return Ok(kept);
             }

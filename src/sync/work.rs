@@ -8,13 +8,10 @@ use super::lag::Lag;
 use super::pipeline::{Pending, Pipeline};
 use super::progress::Progress;
 use super::report::Tally;
+use super::slab::Slab;
 use crate::failpoint;
 use crate::model::{Change, Chunk, CountRow, CountValue, Id, Scan, Vocabulary};
-use crate::store::{Acked, BadMark, ChangePage, Corrected, Following, Holder, Marks};
-
-/// Changes read before they are put in key order and cut into chunks: enough that rows of a target come together,
-/// little enough (a few MiB) that memory does not grow with the backlog.
-const SLAB: usize = 100_000;
+use crate::store::{Acked, BadMark, Corrected, Following, Holder, Marks};
 
 /// Changes in one chunk at most. Its reads hold Redis for about a millisecond.
 const CHUNK: usize = 2_000;
@@ -111,27 +108,21 @@ impl Work<'_> {
         let acked = self.after_changes(whole);
         let mut cursor = 0;
         loop {
-            let ChangePage { cursor: next, changes, bad } =
-                read_slab(&mut self.holder, Marks::Claimed, cursor, &self.stop).await?;
-            cursor = next;
-            let mut pieces = changes.chunks(self.rules.chunk()).peekable();
-            while let Some(piece) = pieces.next() {
+            let slab = Slab::read(&self.holder, Marks::Claimed, cursor, &self.stop).await?;
+            cursor = slab.cursor;
+            for (changes, after) in slab.pieces(self.rules.chunk()) {
                 self.go_on()?;
-                let next = pieces.peek().and_then(|next| next.first());
-                let following = match next {
+                let following = match after {
                     _ if cursor != 0 => Following::Pages,
-                    Some(change) => Following::From(change.target),
+                    Some(target) => Following::From(target),
                     None => Following::Nothing,
                 };
-                let chunk = self.holder.read_changes(piece, following).await?;
+                let chunk = self.holder.read_changes(&changes, following).await?;
                 failpoint::hit("after_read");
-                self.push(
-                    chunk,
-                    Pending { changes: piece.to_vec(), targets: targets_of(piece), acked, ..Pending::none() },
-                )
-                .await?;
+                let targets = targets_of(&changes);
+                self.push(chunk, Pending { changes, targets, acked, ..Pending::none() }).await?;
             }
-            for piece in bad.chunks(self.rules.chunk()) {
+            for piece in slab.bad.chunks(self.rules.chunk()) {
                 let chunk = self.set_aside(piece).await?;
                 self.push(chunk, Pending { bad_changes: piece.to_vec(), ..Pending::none() }).await?;
             }
@@ -193,10 +184,11 @@ impl Work<'_> {
         tracing::warn!(%partition, %target, interaction, count, active, "the Redis count disagreed with its states");
     }
 
-    /// Hands a chunk to the next free connection.
+    /// Hands a chunk over, and acks older ones until there is room for the next: the connections are at work meanwhile.
     pub(super) async fn push(&mut self, chunk: Chunk, pending: Pending) -> Result<(), RunError> {
+        self.pipeline.submit(chunk, pending)?;
         while self.pipeline.is_full() && self.ack_oldest().await? {}
-        Ok(self.pipeline.submit(chunk, pending)?)
+        Ok(())
     }
 
     /// Waits until everything handed over is committed and acked.
@@ -231,28 +223,6 @@ impl Work<'_> {
 
 pub(super) fn go_on(stop: &CancellationToken) -> Result<(), RunError> {
     if stop.is_cancelled() { Err(RunError::Stopped) } else { Ok(()) }
-}
-
-/// The next pages of the changes, up to a slab, in key order and each once.
-pub(super) async fn read_slab(
-    holder: &mut Holder,
-    marks: Marks,
-    cursor: u64,
-    stop: &CancellationToken,
-) -> Result<ChangePage, RunError> {
-    let mut slab = ChangePage { cursor, ..ChangePage::default() };
-    loop {
-        go_on(stop)?;
-        let page = holder.scan_changes(marks, slab.cursor).await?;
-        slab.changes.extend(page.changes);
-        slab.bad.extend(page.bad);
-        slab.cursor = page.cursor;
-        if slab.cursor == 0 || slab.changes.len() + slab.bad.len() >= SLAB {
-            slab.changes.sort_unstable();
-            slab.changes.dedup();
-            return Ok(slab);
-        }
-    }
 }
 
 fn targets_of(changes: &[Change]) -> Vec<Id> {
