@@ -10,7 +10,7 @@ use super::pipeline::Pipeline;
 use super::report::{Outcome, PartitionReport, Restored, Tally};
 use super::restore::restore;
 use super::run::{Extent, Run};
-use super::work::Work;
+use super::work::{Verifying, Work};
 use crate::model::{Checkpoint, Partition};
 use crate::sink::{Committed, SinkError, Writer};
 use crate::store::{Holder, Loss, LossKind, Store, StoreError, Verdict};
@@ -142,6 +142,8 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
         holder,
         pipeline: Pipeline::new((0..CONNECTIONS).map(|_| writer()), run.progress.pulse().clone()),
         journaled: held.journaled,
+        verifying: Verifying::AtTheEnd,
+        corrected: vec![],
         rules: context.rules(),
         tally: Tally::default(),
         lag: Lag::default(),

@@ -18,6 +18,8 @@ pub(super) struct Pending {
     pub(super) changes: Vec<Change>,
     pub(super) targets: Vec<Id>,
     pub(super) acked: Acked,
+    /// Those of which nothing more is held.
+    pub(super) ended: Vec<Id>,
     /// Fields of the change hash that cannot be read.
     pub(super) bad_changes: Vec<BadMark>,
     /// Members of the dirty set that cannot be read.
@@ -27,7 +29,8 @@ pub(super) struct Pending {
 impl Pending {
     /// Nothing to forget, but for what is added.
     pub(super) fn none() -> Self {
-        Self { changes: vec![], targets: vec![], acked: Acked::Done, bad_changes: vec![], bad_targets: vec![] }
+        let (targets, ended) = (vec![], vec![]);
+        Self { changes: vec![], targets, acked: Acked::Done, ended, bad_changes: vec![], bad_targets: vec![] }
     }
 }
 
@@ -36,45 +39,60 @@ struct Running {
     pending: Pending,
 }
 
+#[derive(Clone)]
+struct Connection {
+    writer: Arc<Mutex<Writer>>,
+    /// What has not begun ends: a commit failed on this connection, or all is closing.
+    closing: CancellationToken,
+}
+
 /// Commits go on in tasks of their own, so that none is ever dropped in the middle of a statement. Each connection is
 /// given chunks in turn, and has the next one at hand while it commits.
 pub(super) struct Pipeline {
-    writers: VecDeque<Arc<Mutex<Writer>>>,
+    connections: VecDeque<Connection>,
     running: VecDeque<Running>,
     committed: Committed,
     pulse: Pulse,
-    /// What has not begun ends.
     closing: CancellationToken,
 }
 
 impl Pipeline {
     /// Commits beat `pulse`.
     pub(super) fn new(writers: impl IntoIterator<Item = Writer>, pulse: Pulse) -> Self {
-        let writers = writers.into_iter().map(|writer| Arc::new(Mutex::new(writer))).collect();
-        let (running, closing) = (VecDeque::new(), CancellationToken::new());
-        Self { writers, running, committed: Committed::default(), pulse, closing }
+        let closing = CancellationToken::new();
+        let connection = |writer| Connection { writer: Arc::new(Mutex::new(writer)), closing: closing.child_token() };
+        let connections = writers.into_iter().map(connection).collect();
+        Self { connections, running: VecDeque::new(), committed: Committed::default(), pulse, closing }
     }
 
     /// Whether every connection has a commit under way, and another one waiting.
     pub(super) fn is_full(&self) -> bool {
-        self.running.len() >= 2 * self.writers.len()
+        self.running.len() >= 2 * self.connections.len()
     }
 
-    /// The connection whose turn is next.
+    /// The writer of the connection whose turn is next.
     pub(super) fn writer(&mut self) -> Result<Arc<Mutex<Writer>>, SinkError> {
-        self.writers.rotate_left(1.min(self.writers.len()));
-        self.writers.back().cloned().ok_or_else(|| SinkError::Internal("a run without a connection".to_owned()))
+        Ok(self.connection()?.writer)
     }
 
-    /// Commits a chunk as soon as it is its turn.
+    fn connection(&mut self) -> Result<Connection, SinkError> {
+        self.connections.rotate_left(1.min(self.connections.len()));
+        self.connections.back().cloned().ok_or_else(|| SinkError::Internal("a run without a connection".to_owned()))
+    }
+
+    /// Commits a chunk as soon as it is its turn. After one that failed, its connection commits no other.
     pub(super) fn submit(&mut self, chunk: Chunk, pending: Pending) -> Result<(), SinkError> {
-        let (writer, closing, pulse) = (self.writer()?, self.closing.clone(), self.pulse.clone());
+        let (Connection { writer, closing }, pulse) = (self.connection()?, self.pulse.clone());
         let commit = tokio::spawn(async move {
             let mut writer = writer.lock().await;
             if closing.is_cancelled() {
                 return Err(SinkError::Internal("it was not begun".to_owned()));
             }
-            pulse.during(writer.commit(chunk)).await
+            let outcome = pulse.during(writer.commit(chunk)).await;
+            if outcome.is_err() {
+                closing.cancel();
+            }
+            outcome
         });
         self.running.push_back(Running { commit, pending });
         Ok(())
@@ -102,7 +120,7 @@ impl Pipeline {
             }
         }
         let mut retries = 0;
-        for writer in self.writers.into_iter().filter_map(Arc::into_inner) {
+        for writer in self.connections.into_iter().filter_map(|connection| Arc::into_inner(connection.writer)) {
             retries += writer.into_inner().close().await;
         }
         (self.committed, retries)

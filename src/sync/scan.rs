@@ -59,7 +59,8 @@ impl Work<'_> {
                 self.correct(&mut chunk, &page, active(&page)).await?;
             }
         }
-        let acked = Pending { targets: targets.iter().map(|&(target, _)| target).collect(), ..Pending::none() };
+        let targets: Vec<Id> = targets.iter().map(|&(target, _)| target).collect();
+        let acked = Pending { ended: targets.clone(), targets, ..Pending::none() };
         if large.is_empty() {
             return self.push(chunk, acked).await;
         }

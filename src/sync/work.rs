@@ -33,13 +33,25 @@ impl Rules<'_> {
     }
 }
 
+/// When counts are compared with their states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verifying {
+    /// With the ack of what is held of the target, while the connections are at work.
+    Acked,
+    /// All those acked, before the drain ends: of a crashed run too, and after scans.
+    AtTheEnd,
+}
+
 /// A partition under a lease.
 pub(super) struct Work<'c> {
     pub(super) holder: Holder,
     pub(super) pipeline: Pipeline,
     /// Whether the journal of degraded writes had rows when the lease was taken.
     pub(super) journaled: bool,
+    pub(super) verifying: Verifying,
     pub(super) rules: Rules<'c>,
+    /// Counts that were set right in Redis, to be copied.
+    pub(super) corrected: Vec<CountRow>,
     pub(super) tally: Tally,
     pub(super) lag: Lag,
     pub(super) progress: &'c Progress,
@@ -59,7 +71,7 @@ impl Work<'_> {
             failpoint::hit("after_claim");
             tracing::debug!(partition = %self.holder.partition(), ?claim, "claimed");
             self.progress.found(claim.targets + claim.changes);
-            self.drain(false).await?;
+            self.drain(false, claim.resumed).await?;
             if !claim.resumed {
                 return Ok(());
             }
@@ -70,7 +82,7 @@ impl Work<'_> {
     pub(super) async fn rescan(&mut self, targets: &[Id]) -> Result<(), RunError> {
         let enlisted = self.holder.enlist(targets).await?;
         self.progress.found(enlisted);
-        self.drain(true).await
+        self.drain(true, false).await
     }
 
     /// Scans every target whole that Redis knows.
@@ -83,15 +95,20 @@ impl Work<'_> {
             self.progress.found(enlisted);
             cursor = next;
             if cursor == 0 {
-                return self.drain(true).await;
+                return self.drain(true, false).await;
             }
         }
     }
 
-    async fn drain(&mut self, whole: bool) -> Result<(), RunError> {
-        self.drain_changes(whole).await?;
+    async fn drain(&mut self, whole: bool, resumed: bool) -> Result<(), RunError> {
+        let acked = self.after_changes(whole);
+        let at_once = acked == Acked::Done && !resumed;
+        self.verifying = if at_once { Verifying::Acked } else { Verifying::AtTheEnd };
+        self.drain_changes(acked).await?;
         self.drain_scans(whole).await?;
-        self.verify().await?;
+        if self.verifying == Verifying::AtTheEnd {
+            self.verify_acked().await?;
+        }
         match self.holder.finish().await? {
             (0, 0) => self.replay().await,
             (targets, changes) => Err(RunError::Stuck { targets, changes }),
@@ -104,8 +121,7 @@ impl Work<'_> {
         if whole || scan { Acked::ToScan } else { Acked::Done }
     }
 
-    async fn drain_changes(&mut self, whole: bool) -> Result<(), RunError> {
-        let acked = self.after_changes(whole);
+    async fn drain_changes(&mut self, acked: Acked) -> Result<(), RunError> {
         let mut cursor = 0;
         loop {
             let slab = Slab::read(&self.holder, Marks::Claimed, cursor, &self.stop).await?;
@@ -120,7 +136,8 @@ impl Work<'_> {
                 let chunk = self.holder.read_changes(&changes, following).await?;
                 failpoint::hit("after_read");
                 let targets = targets_of(&changes);
-                self.push(chunk, Pending { changes, targets, acked, ..Pending::none() }).await?;
+                let ended = targets.iter().copied().filter(|&target| Some(target) != after).collect();
+                self.push(chunk, Pending { changes, targets, acked, ended, ..Pending::none() }).await?;
             }
             for piece in slab.bad.chunks(self.rules.chunk()) {
                 let chunk = self.set_aside(piece).await?;
@@ -143,19 +160,13 @@ impl Work<'_> {
     }
 
     /// Compares the counts of the targets of this drain with their states, once each.
-    async fn verify(&mut self) -> Result<(), RunError> {
-        let interactions: Vec<u16> =
-            self.rules.vocabulary.interactions.iter().filter(|i| i.has_states()).map(|i| i.code).collect();
+    async fn verify_acked(&mut self) -> Result<(), RunError> {
         let mut cursor = 0;
         loop {
             self.go_on()?;
             let (next, targets) = self.holder.scan_done(cursor).await?;
-            let items: Vec<(Id, u16)> =
-                targets.iter().flat_map(|&target| interactions.iter().map(move |&code| (target, code))).collect();
-            let corrected = self.holder.verify(&items, self.rules.verify_limit).await?;
-            if !corrected.is_empty() {
-                self.copy_corrected(corrected).await?;
-            }
+            self.verify(&targets).await?;
+            self.settle().await?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -163,18 +174,21 @@ impl Work<'_> {
         }
     }
 
-    async fn copy_corrected(&mut self, corrected: Vec<Corrected>) -> Result<(), RunError> {
-        let mut chunk = self.holder.read_changes(&[], Following::Nothing).await?;
+    /// Compares counts with their states; what was set right is copied by [`Self::settle`].
+    async fn verify(&mut self, targets: &[Id]) -> Result<(), RunError> {
+        let interactions = self.rules.vocabulary.interactions.iter().filter(|i| i.has_states());
+        let items: Vec<(Id, u16)> =
+            targets.iter().flat_map(|&target| interactions.clone().map(move |i| (target, i.code))).collect();
         let at_ms = Utc::now().timestamp_millis();
-        for Corrected { target, interaction, before, after } in corrected {
+        for Corrected { target, interaction, before, after } in
+            self.holder.verify(&items, self.rules.verify_limit).await?
+        {
             self.drifted(target, interaction, &before, after);
             let value = CountValue::Known(after);
             // Whether the target was written again meanwhile is not asked.
-            chunk.counts.push(CountRow { target, interaction, value, at_ms, settled: false });
+            self.corrected.push(CountRow { target, interaction, value, at_ms, settled: false });
         }
-        chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
-        self.push(chunk, Pending::none()).await?;
-        self.settle().await
+        Ok(())
     }
 
     /// Reports a count that disagreed with its states.
@@ -188,18 +202,25 @@ impl Work<'_> {
     pub(super) async fn push(&mut self, chunk: Chunk, pending: Pending) -> Result<(), RunError> {
         self.pipeline.submit(chunk, pending)?;
         while self.pipeline.is_full() && self.ack_oldest().await? {}
-        Ok(())
+        if self.corrected.len() >= CHUNK { self.settle().await } else { Ok(()) }
     }
 
-    /// Waits until everything handed over is committed and acked.
+    /// Waits until everything handed over is committed and acked, and the counts are that were set right meanwhile.
     pub(super) async fn settle(&mut self) -> Result<(), RunError> {
         while self.ack_oldest().await? {}
+        if !self.corrected.is_empty() {
+            let mut chunk = self.set_aside(&[]).await?;
+            chunk.counts = std::mem::take(&mut self.corrected);
+            chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
+            self.pipeline.submit(chunk, Pending::none())?;
+            self.ack_oldest().await?;
+        }
         Ok(())
     }
 
     async fn ack_oldest(&mut self) -> Result<bool, RunError> {
         let Some(committed) = self.pipeline.next().await else { return Ok(false) };
-        let Pending { changes, targets, acked, bad_changes, bad_targets } = committed?;
+        let Pending { changes, targets, acked, ended, bad_changes, bad_targets } = committed?;
         failpoint::hit("before_ack");
         if !(changes.is_empty() && bad_changes.is_empty() && targets.is_empty()) {
             let first = self.holder.ack(&changes, &bad_changes, &targets, acked).await?;
@@ -208,6 +229,9 @@ impl Work<'_> {
             self.tally.targets += first;
             self.tally.changes += marks;
             self.progress.advanced(first + marks);
+        }
+        if self.verifying == Verifying::Acked {
+            self.verify(&ended).await?;
         }
         if !bad_targets.is_empty() {
             self.holder.discard(&bad_targets).await?;

@@ -28,9 +28,9 @@ async fn hold_chunk_three(rig: &Rig) -> MySqlConnection {
     holder
 }
 
-/// Chunk 3 waits when its neighbour, on the other connection, is through.
+/// Chunk 3 waits when its neighbours on the other connection are through: no chunk is read while four are under way.
 async fn until_chunk_three(rig: &Rig) {
-    eventually(SOON, async || records(rig).await.len() == 3 * CHUNK, "chunks 1, 2 and 4 are stored").await;
+    eventually(SOON, async || records(rig).await.len() == 4 * CHUNK, "chunks 1, 2, 4 and 6 are stored").await;
 }
 
 /// Every chunk is stored whole or not at all, and whatever is not stored is marked.

@@ -67,7 +67,7 @@ async fn a_target_of_many_chunks_is_settled_by_its_last() {
     let run = rig.spawn(&["sync"], &[("TALLYD_FAILPOINT", "before_ack:kill")]);
     assert_eq!(run.output(SOON).await.code, Some(0), "there is nothing to ack yet");
     crate::likes::load(&mut rig.redis.connect().await, 1..=1).await;
-    crate::likes::like_all(&store(&rig).await, 1..=1, 1..36).await;
+    crate::likes::like_all(&store(&rig).await, 1..=1, 1..86).await;
     let run = rig.spawn(&["sync"], &[("TALLYD_FAILPOINT", "before_ack:kill")]);
     assert_eq!(run.output(SOON).await.code, None);
     assert_eq!(rig.sql("SELECT target_id FROM unsettled_count").await, [[Some("1".to_owned())]]);
