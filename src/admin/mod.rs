@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Tokens;
-use crate::http::guard::{Guard, PAGE, Protects};
+use crate::http::guard::{Guard, Guarded, PAGE, Protects};
 use crate::http::with_fallbacks;
 use crate::live::Live;
 use crate::metrics::{Metrics, WriteRate};
@@ -52,7 +52,7 @@ pub struct Admin {
 }
 
 /// The routes over `admin`. With `tokens`, a `POST` needs one of them. `at_work` knows the requests under way.
-pub fn router(admin: Admin, tokens: Tokens, at_work: &TaskTracker) -> Router {
+pub fn router(admin: Admin, tokens: Tokens, at_work: &TaskTracker) -> Guarded {
     let page = page::Page { admin: admin.clone(), tokens: tokens.clone() };
     let page = Router::new().route(PAGE, get(page::show).post(page::sync)).with_state(Arc::new(page));
     let router = Router::new()

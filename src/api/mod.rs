@@ -20,7 +20,6 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -30,7 +29,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::config::Tokens;
-use crate::http::guard::{Guard, Protects};
+use crate::http::guard::{Guard, Guarded, Protects};
 use crate::http::{Kind, Problem, with_fallbacks};
 use crate::live::{Live, LiveError};
 use crate::metrics::{Call, Metrics, WriteMetrics};
@@ -74,7 +73,7 @@ pub fn router(
     tokens: Tokens,
     metrics: &Metrics,
     at_work: &TaskTracker,
-) -> Router {
+) -> Guarded {
     let (router, document) = routes().split_for_parts();
     let document = openapi::complete(document, &vocabulary, tokens.now(|tokens| !tokens.is_empty()));
     let document = serde_json::to_vec(&document).map(Bytes::from).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What every request passes, in this order: an id, a look at whose page sent it, a token, room for it, a task of its own, a time limit.
+//! What every request passes, in this order: an id, a look at whose page sent it, a token, room for it, a time limit.
 //!
-//! A request is answered in a task of its own, so that a client who goes away does not stop a write in the middle. A
-//! panic there is answered as `internal`, and a request that takes too long as `unavailable`; in both cases, and when
-//! it is let in at all, the answer carries the request's id.
+//! A client who goes away does not stop a write in the middle: what is left of the work goes on in a task of its own. A
+//! panic is answered as `internal`, and a request that takes too long as `unavailable`; in both cases, and when it is
+//! let in at all, the answer carries the request's id.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderValue, Method};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, http::StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
+use tower::util::MapResponse;
 use tracing::Instrument;
 
 use super::problem::{Kind, Problem};
+use super::unstoppable::{Unstoppable, words};
 use super::{request_id, same_site, token};
 use crate::config::Tokens;
 use crate::metrics::HttpMetrics;
@@ -33,6 +35,9 @@ pub enum Protects {
 
 /// The path of the page of a listener: a `POST` to it is a form, which bears its token in its body. Its handler checks it.
 pub const PAGE: &str = "/";
+
+/// All that a listener offers, behind its guard.
+pub type Guarded = MapResponse<Router, fn(Response) -> Response>;
 
 /// What requests to one listener pass.
 #[derive(Debug)]
@@ -59,10 +64,10 @@ impl Guard {
     }
 
     /// Puts itself before every route and fallback of a router.
-    pub fn before(self, router: Router) -> Router {
+    pub fn before(self, router: Router) -> Guarded {
         let guarded = router.layer(from_fn_with_state(Arc::new(self), pass));
         // Outside of the router, which knows the allowed methods only after all its layers.
-        Router::new().fallback_service(guarded).layer(map_response(allow_options))
+        MapResponse::new(guarded, allow_options)
     }
 
     fn admit(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Problem> {
@@ -83,16 +88,16 @@ impl Guard {
     }
 
     async fn answer(&self, request: Request, next: Next, place: OwnedSemaphorePermit) -> Response {
+        let token = self.at_work.token();
         let work = async move {
             let response = next.run(request).await;
-            drop(place);
+            drop((place, token));
             response
         };
-        let task = self.at_work.spawn(work.in_current_span());
-        match tokio::time::timeout(self.limit, task).await {
+        match tokio::time::timeout(self.limit, Unstoppable::new(work)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                tracing::error!(%error, "a request failed by a fault of this program");
+                tracing::error!(error = words(&*error), "a request failed by a fault of this program");
                 Problem::new(Kind::Internal, "this is a fault of tallyd; its log has more under this request's id")
                     .into_response()
             }
@@ -111,15 +116,16 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     let id = request_id::of(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let span =
-        tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
-    let mut response = match guard.admit(&method, request.uri().path(), request.headers()) {
+    let uri = request.uri().clone();
+    // Made for every request: what is in it is formatted, whether something is logged or not.
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
+    let mut response = match guard.admit(&method, uri.path(), request.headers()) {
         Ok(place) => guard.answer(request, next, place).instrument(span.clone()).await,
         Err(problem) => problem.into_response(),
     };
     let took = begun.elapsed();
     let status = response.status();
-    span.in_scope(|| log(status, took));
+    span.in_scope(|| log(&method, uri.path(), status, took));
     if let Some(metrics) = &guard.metrics {
         metrics.answered(method.as_str(), route.as_ref().map(MatchedPath::as_str), status.as_u16(), took);
     }
@@ -127,19 +133,19 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     response
 }
 
-fn log(status: StatusCode, took: Duration) {
+fn log(method: &Method, path: &str, status: StatusCode, took: Duration) {
     let (status, took_ms) = (status.as_u16(), took.as_millis());
     // That a server is away is said once, where it is noticed.
     if status >= 500 && status != 503 {
-        tracing::warn!(status, took_ms, "answered");
+        tracing::warn!(%method, path, status, took_ms, "answered");
     } else {
-        tracing::debug!(status, took_ms, "answered");
+        tracing::debug!(%method, path, status, took_ms, "answered");
     }
 }
 
 /// Puts right what the router says of methods: `OPTIONS` is answered everywhere, which no route knows; and only who
 /// asks for methods, or asks with a wrong one, is told.
-async fn allow_options(mut response: Response) -> Response {
+fn allow_options(mut response: Response) -> Response {
     let told = matches!(response.status(), StatusCode::METHOD_NOT_ALLOWED | StatusCode::NO_CONTENT);
     let Some(allow) = response.headers_mut().remove(ALLOW).filter(|_| told) else { return response };
     let methods = allow.to_str().unwrap_or_default().split(',').map(str::trim).filter(|method| !method.is_empty());
@@ -161,7 +167,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, Settings};
 
-    fn router(room: usize, tracker: &TaskTracker) -> Router {
+    fn router(room: usize, tracker: &TaskTracker) -> Guarded {
         let config = Config::parse("", [], Path::new("f")).unwrap();
         let tokens = Settings::new(config).tokens(|config| &config.api.tokens);
         let guard = Guard::new(tokens, Protects::Everything, room, Duration::from_millis(500), tracker.clone());
@@ -177,7 +183,7 @@ mod tests {
         panic!("on purpose")
     }
 
-    async fn send(router: &Router, method: Method, path: &str) -> Response {
+    async fn send(router: &Guarded, method: Method, path: &str) -> Response {
         let request = Request::builder().method(method).uri(path).header("x-request-id", "abc").body(Body::empty());
         router.clone().oneshot(request.unwrap()).await.unwrap()
     }

@@ -9,8 +9,9 @@ pub mod request_id;
 pub mod same_site;
 pub mod server;
 pub mod token;
+mod unstoppable;
 
-pub use guard::Guard;
+pub use guard::{Guard, Guarded};
 pub use problem::{Kind, Problem};
 pub use server::Listener;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -16,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bare::Dressed;
+use super::guard::Guarded;
 
 /// The most connections at once to one listener; further ones wait to be accepted.
 const CONNECTIONS: usize = 4096;
@@ -58,7 +58,7 @@ impl Listener {
 
     /// Serves until `stop`. Then it accepts nothing more, lets the requests `at_work` end, and closes connections that
     /// have none; it has no time limit of its own for that.
-    pub async fn serve(self, router: Router, stop: CancellationToken, at_work: TaskTracker) {
+    pub async fn serve(self, service: Guarded, stop: CancellationToken, at_work: TaskTracker) {
         let Self { name, socket, address } = self;
         tracing::info!("{name} listens on {address}");
         let connections = GracefulShutdown::new();
@@ -81,7 +81,7 @@ impl Listener {
                     continue;
                 }
             };
-            let connection = connections.watch(connection(stream, router.clone()));
+            let connection = connections.watch(connection(stream, service.clone()));
             let end = end.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -114,12 +114,12 @@ impl Listener {
 
 fn connection(
     stream: TcpStream,
-    router: Router,
-) -> http1::Connection<TokioIo<Dressed<TcpStream>>, TowerToHyperService<Router>> {
+    service: Guarded,
+) -> http1::Connection<TokioIo<Dressed<TcpStream>>, TowerToHyperService<Guarded>> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
-    http.serve_connection(TokioIo::new(Dressed::new(stream)), TowerToHyperService::new(router))
+    http.serve_connection(TokioIo::new(Dressed::new(stream)), TowerToHyperService::new(service))
 }

@@ -46,13 +46,17 @@ impl Link {
 
     /// The connection; while it is being made, waits for it.
     pub(super) async fn store(&self) -> Result<(u64, Store), String> {
-        let mut state = self.state.clone();
-        let wait = state.wait_for(|state| !matches!(state, State::Connecting));
-        if let Ok(Err(error)) = tokio::time::timeout(self.patience, wait).await {
-            return Err(format!("no connection to Redis: {error}"));
+        let mut found = self.state.borrow().clone();
+        if matches!(found, State::Connecting) {
+            let mut state = self.state.clone();
+            let wait = state.wait_for(|state| !matches!(state, State::Connecting));
+            match tokio::time::timeout(self.patience, wait).await {
+                Ok(Ok(made)) => found = made.clone(),
+                Ok(Err(error)) => return Err(format!("no connection to Redis: {error}")),
+                Err(_) => {}
+            }
         }
-        let state = state.borrow().clone();
-        match state {
+        match found {
             State::Up(number, store) => Ok((number, store)),
             State::Down(error) => Err(error.to_string()),
             State::Connecting => Err("the connection to Redis is being made".to_owned()),

@@ -14,8 +14,8 @@ use super::{LiveError, Silent};
 use crate::model::Partition;
 use crate::store::{Unloaded, WriteOp, Written};
 
-/// Calls under way at once: one is carried out while the answers to the other are told.
-const CALLS: usize = 2;
+/// Calls under way at once: one is carried out while the next one waits in Redis, and the answers to another are told.
+const CALLS: usize = 3;
 /// Operations in one call at most: Redis is held for about two milliseconds.
 const OPS: usize = 256;
 /// Writes that wait at most: as many as requests are let in.

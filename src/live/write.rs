@@ -47,10 +47,12 @@ impl Live {
                 unloaded = Unloaded::Accept;
             }
             let mut rest = self.try_all(ops, &open, unloaded, &mut answers).await;
-            // Neither MySQL nor room for loads is needed for a write, and it does not wait long for them.
-            let loaded = tokio::time::timeout(self.redis.patience() * 2, self.load_all(ops, &mut rest)).await;
-            if !loaded.unwrap_or(false) {
-                unloaded = Unloaded::Accept;
+            if !rest.unloaded.is_empty() {
+                // Neither MySQL nor room for loads is needed for a write, and it does not wait long for them.
+                let loaded = tokio::time::timeout(self.redis.patience() * 2, self.load_all(ops, &mut rest)).await;
+                if !loaded.unwrap_or(false) {
+                    unloaded = Unloaded::Accept;
+                }
             }
             self.degrade(ops, &rest.away, &rest.why, &mut answers).await;
             if rest.unloaded.is_empty() {

@@ -117,14 +117,17 @@ impl Store {
 }
 
 fn written(answer: Value) -> Written {
-    let words: Vec<String> = redis::from_redis_value(answer).unwrap_or_default();
-    let mut words = words.into_iter();
-    match (words.next().as_deref(), words.next()) {
+    let words: Vec<Value> = redis::from_redis_value(answer).unwrap_or_default();
+    let word = |at: usize| match words.get(at) {
+        Some(Value::BulkString(word)) => std::str::from_utf8(word).ok(),
+        _ => None,
+    };
+    match (word(0), word(1)) {
         (Some("not_loaded"), _) => Written::NotLoaded,
         (Some("expired"), _) => Written::Expired,
         (Some(word @ ("changed" | "same")), Some(count)) => {
             Written::Recorded { changed: word == "changed", count: count.parse().ok() }
         }
-        (_, message) => Written::Failed(message.unwrap_or_else(|| "an answer that is not understood".to_owned())),
+        (_, message) => Written::Failed(message.unwrap_or("an answer that is not understood").to_owned()),
     }
 }
