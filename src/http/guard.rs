@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderValue, Method};
@@ -116,7 +117,7 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     let id = request_id::of(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let uri = request.uri().clone();
+    let (uri, has_body) = (request.uri().clone(), !request.body().is_end_stream());
     // Made for every request: what is in it is formatted, whether something is logged or not.
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
     let mut response = match guard.admit(&method, uri.path(), request.headers()) {
@@ -130,6 +131,10 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
         metrics.answered(method.as_str(), route.as_ref().map(MatchedPath::as_str), status.as_u16(), took);
     }
     response.headers_mut().insert(request_id::HEADER, id);
+    if has_body {
+        // The connection looks first at what nobody read of the body: when it must close for it, the answer says so.
+        tokio::task::yield_now().await;
+    }
     response
 }
 

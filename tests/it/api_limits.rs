@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Reply, Rig, Served, Signal, eventually};
+use crate::support::{Connection, Reply, Rig, Served, Signal, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -115,6 +115,19 @@ async fn heads_and_bodies_that_do_not_come_are_not_waited_for() {
     };
     tokio::join!(slow_head, slow_body);
     assert!((9..20).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+}
+
+/// Who sends the next request on a connection that is closed cannot know whether it was carried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_says_that_the_connection_closes_when_nobody_reads_the_body() {
+    let (_rig, served) = served("").await;
+    for path in ["/nowhere", "/v1/batch"] {
+        let mut connection = Connection::to(served.api());
+        let head = format!("PATCH {path} HTTP/1.1\r\nhost: tallyd\r\ncontent-length: 100000\r\n\r\nthe beginning");
+        let reply = connection.exchange(head.as_bytes(), false).await.unwrap();
+        assert!(matches!(reply.status, 404 | 405), "{reply:?}");
+        assert_eq!(reply.header("connection"), Some("close"), "{reply:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
