@@ -4,7 +4,7 @@
 source "$(dirname "$0")/support.sh"
 seconds=${SECONDS_EACH:-10} rate=${RATE:-10000}
 oha=target/tools/bin/oha
-[ -x "$oha" ] || cargo install --quiet --locked --root target/tools --version 1.16.0 --no-default-features oha
+[ -x "$oha" ] || cargo install --quiet --locked --root target/tools --version 1.16.0 oha
 serve
 curl -fsS -X PUT "$api/v1/like/1/5/users/1" >/dev/null
 

@@ -94,8 +94,13 @@ impl Listener {
             });
         }
         drop(socket);
+        at_work.close();
+        // Of a client that is gone there is work, and no connection.
+        let done = async {
+            connections.shutdown().await;
+            at_work.wait().await;
+        };
         let idle = async {
-            at_work.close();
             loop {
                 at_work.wait().await;
                 tokio::time::sleep(LINGER).await;
@@ -105,7 +110,7 @@ impl Listener {
             }
         };
         tokio::select! {
-            () = connections.shutdown() => {}
+            () = done => {}
             () = idle => {}
         }
         end.cancel();

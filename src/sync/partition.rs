@@ -143,7 +143,6 @@ async fn copy(run: &Run<'_>, store: &Store, held: &Held, holder: Holder, restore
         pipeline: Pipeline::new((0..CONNECTIONS).map(|_| writer()), run.progress.pulse().clone()),
         journaled: held.journaled,
         verifying: Verifying::AtTheEnd,
-        corrected: vec![],
         rules: context.rules(),
         tally: Tally::default(),
         lag: Lag::default(),

@@ -5,11 +5,15 @@ use tokio_util::sync::CancellationToken;
 use super::error::RunError;
 use super::work::go_on;
 use crate::model::{Change, Id};
+use crate::sink::SinkError;
 use crate::store::{BadMark, ChangePage, Holder, Marks};
 
 /// Changes held at once, at 24 bytes each. Rows that come together in key order cost MySQL far less than rows that come
 /// in the order of a hash, and a count is written once for all the changes of its target that are held.
 const CHANGES: usize = 1_000_000;
+
+/// What the last page brings beyond that.
+const BEYOND: usize = CHANGES / 64;
 
 /// Marks that cannot be read are kept as they are, in some hundreds of bytes each.
 const BAD: usize = 50_000;
@@ -39,13 +43,16 @@ impl Slab {
     ) -> Result<Self, RunError> {
         let mut slab = Self::default();
         let mut page = holder.scan_changes(marks, cursor).await?;
+        if page.cursor != 0 {
+            // At once: a vector that grows is there twice while it moves. What is not used costs no memory.
+            slab.changes.reserve_exact(CHANGES + BEYOND);
+        }
         loop {
             go_on(stop)?;
             slab.cursor = page.cursor;
             if slab.cursor == 0 || slab.changes.len() >= CHANGES || slab.bad.len() >= BAD {
                 slab.put(holder, page);
-                slab.changes.sort_unstable_by_key(Packed::key);
-                slab.changes.dedup();
+                slab.changes = sorted(slab.changes).await?;
                 return Ok(slab);
             }
             // Redis reads on while this one is put away.
@@ -63,15 +70,32 @@ impl Slab {
         }
     }
 
-    /// Pieces of at most `size` changes, each with the target of the change that comes after it.
+    /// Pieces of at most `size` changes, each with the target of the change that comes after it. A target that fits into
+    /// a piece is in one alone.
     pub(super) fn pieces(&self, size: usize) -> impl Iterator<Item = (Vec<Change>, Option<Id>)> {
-        let mut pieces = self.changes.chunks(size).peekable();
+        let mut rest = &self.changes[..];
         std::iter::from_fn(move || {
-            let piece = pieces.next()?.iter().filter_map(Packed::change).collect();
-            let after = pieces.peek().and_then(|next| next.first()?.change());
-            Some((piece, after.map(|change| change.target)))
+            let after = rest.get(size).map(|change| change.target);
+            let fits = match after {
+                Some(target) => rest[..size].partition_point(|change| change.target < target),
+                None => rest.len(),
+            };
+            let (piece, others) = rest.split_at_checked(if fits == 0 { size } else { fits })?;
+            rest = others;
+            let after = rest.first().and_then(Packed::change).map(|change| change.target);
+            (!piece.is_empty()).then(|| (piece.iter().filter_map(Packed::change).collect(), after))
         })
     }
+}
+
+/// In key order, each once. It takes a tenth of a second that no request should wait for.
+async fn sorted(mut changes: Vec<Packed>) -> Result<Vec<Packed>, RunError> {
+    let sorting = tokio::task::spawn_blocking(move || {
+        changes.sort_unstable_by_key(Packed::key);
+        changes.dedup();
+        changes
+    });
+    Ok(sorting.await.map_err(|error| SinkError::Internal(format!("changes could not be sorted: {error}")))?)
 }
 
 /// A change in 24 bytes.
@@ -135,5 +159,17 @@ mod tests {
         let slab = Slab { changes: changes.iter().map(Packed::of).collect(), ..Slab::default() };
         let pieces: Vec<_> = slab.pieces(2).collect();
         assert_eq!(pieces, [(changes[..2].to_vec(), Some(changes[2].target)), (changes[2..].to_vec(), None)]);
+        assert_eq!(Slab::default().pieces(2).count(), 0);
+    }
+
+    #[test]
+    fn only_a_target_larger_than_a_piece_is_in_several() {
+        let sizes = [(1, 2), (2, 2), (3, 7), (4, 3), (5, 1)];
+        let changes = sizes.iter().flat_map(|&(target, size)| (1..=size).map(move |user| change(target, 1, user, 5)));
+        let slab = Slab { changes: changes.map(|change| Packed::of(&change)).collect(), ..Slab::default() };
+        let pieces: Vec<Vec<i64>> =
+            slab.pieces(3).map(|(piece, _)| piece.iter().map(|change| change.target.get()).collect()).collect();
+        let expected: [&[i64]; 7] = [&[1, 1], &[2, 2], &[3, 3, 3], &[3, 3, 3], &[3], &[4, 4, 4], &[5]];
+        assert_eq!(pieces, expected);
     }
 }

@@ -16,6 +16,9 @@ use crate::store::{Acked, BadMark, Corrected, Following, Holder, Marks};
 /// Changes in one chunk at most. Its reads hold Redis for about a millisecond.
 const CHUNK: usize = 2_000;
 
+/// Chunks after which the journal of degraded writes is looked at, which may have grown since.
+const REPLAYED: usize = 50;
+
 /// How a partition is worked on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'c> {
@@ -50,8 +53,6 @@ pub(super) struct Work<'c> {
     pub(super) journaled: bool,
     pub(super) verifying: Verifying,
     pub(super) rules: Rules<'c>,
-    /// Counts that were set right in Redis, to be copied.
-    pub(super) corrected: Vec<CountRow>,
     pub(super) tally: Tally,
     pub(super) lag: Lag,
     pub(super) progress: &'c Progress,
@@ -104,8 +105,15 @@ impl Work<'_> {
         let acked = self.after_changes(whole);
         let at_once = acked == Acked::Done && !resumed;
         self.verifying = if at_once { Verifying::Acked } else { Verifying::AtTheEnd };
-        self.drain_changes(acked).await?;
-        self.drain_scans(whole).await?;
+        let mut drained = self.drain_changes(acked).await;
+        if drained.is_ok() {
+            drained = self.drain_scans(whole).await;
+        }
+        if let Err(RunError::Stopped) = drained {
+            // What is handed over is copied yet: counts that were set right have no mark.
+            self.settle().await?;
+        }
+        drained?;
         if self.verifying == Verifying::AtTheEnd {
             self.verify_acked().await?;
         }
@@ -126,8 +134,20 @@ impl Work<'_> {
         loop {
             let slab = Slab::read(&self.holder, Marks::Claimed, cursor, &self.stop).await?;
             cursor = slab.cursor;
-            for (changes, after) in slab.pieces(self.rules.chunk()) {
+            let mut before = None;
+            for (number, (changes, after)) in slab.pieces(self.rules.chunk()).enumerate() {
                 self.go_on()?;
+                let first = changes.first().map(|change| change.target);
+                let ends = first == before && first != after;
+                let pause = number > 0 && number % REPLAYED == 0;
+                if ends || pause {
+                    // A count is said to be settled only when every change of its target is committed.
+                    self.settle().await?;
+                }
+                if pause {
+                    self.replay().await?;
+                }
+                before = changes.last().map(|change| change.target);
                 let following = match after {
                     _ if cursor != 0 => Following::Pages,
                     Some(target) => Following::From(target),
@@ -174,21 +194,25 @@ impl Work<'_> {
         }
     }
 
-    /// Compares counts with their states; what was set right is copied by [`Self::settle`].
+    /// Compares counts with their states, and hands over those that were set right.
     async fn verify(&mut self, targets: &[Id]) -> Result<(), RunError> {
         let interactions = self.rules.vocabulary.interactions.iter().filter(|i| i.has_states());
         let items: Vec<(Id, u16)> =
             targets.iter().flat_map(|&target| interactions.clone().map(move |i| (target, i.code))).collect();
+        let corrected = self.holder.verify(&items, self.rules.verify_limit).await?;
+        if corrected.is_empty() {
+            return Ok(());
+        }
+        let mut chunk = self.set_aside(&[]).await?;
         let at_ms = Utc::now().timestamp_millis();
-        for Corrected { target, interaction, before, after } in
-            self.holder.verify(&items, self.rules.verify_limit).await?
-        {
+        for Corrected { target, interaction, before, after } in corrected {
             self.drifted(target, interaction, &before, after);
             let value = CountValue::Known(after);
             // Whether the target was written again meanwhile is not asked.
-            self.corrected.push(CountRow { target, interaction, value, at_ms, settled: false });
+            chunk.counts.push(CountRow { target, interaction, value, at_ms, settled: false });
         }
-        Ok(())
+        chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
+        Ok(self.pipeline.submit(chunk, Pending::none())?)
     }
 
     /// Reports a count that disagreed with its states.
@@ -202,19 +226,12 @@ impl Work<'_> {
     pub(super) async fn push(&mut self, chunk: Chunk, pending: Pending) -> Result<(), RunError> {
         self.pipeline.submit(chunk, pending)?;
         while self.pipeline.is_full() && self.ack_oldest().await? {}
-        if self.corrected.len() >= CHUNK { self.settle().await } else { Ok(()) }
+        Ok(())
     }
 
-    /// Waits until everything handed over is committed and acked, and the counts are that were set right meanwhile.
+    /// Waits until everything handed over is committed and acked.
     pub(super) async fn settle(&mut self) -> Result<(), RunError> {
         while self.ack_oldest().await? {}
-        if !self.corrected.is_empty() {
-            let mut chunk = self.set_aside(&[]).await?;
-            chunk.counts = std::mem::take(&mut self.corrected);
-            chunk.counts.sort_unstable_by_key(|row| (row.target, row.interaction));
-            self.pipeline.submit(chunk, Pending::none())?;
-            self.ack_oldest().await?;
-        }
         Ok(())
     }
 
