@@ -149,8 +149,13 @@
 //!   the same transaction: the row is locked by then, so that whoever wrote it to the journal has committed and is
 //!   seen, or waits and finds a row that his later event time overrides. Asked before, a journal row that commits
 //!   between question and upsert would be missed.
-//! - Counts are verified at the end of a drain over `dirty:…:inflight:done`, once a target, not with every chunk: a
-//!   target whose changes fill many chunks costs no more than one.
+//! - Counts are verified once a target, not with every chunk: with the ack of the last change of it that is held, while
+//!   the connections are at work. A drain that goes on from a crashed run, or scans, verifies at its end over
+//!   `dirty:…:inflight:done`. A count that was set right is handed over at once and copied before a run that is asked to
+//!   stop ends; it has no mark, so that what a crash keeps from its row is left to reconciliation.
+//! - A drain holds up to a million changes and copies them in key order. A target is in several chunks only if it is
+//!   larger than one; its last chunk waits until those before it are committed. On another connection it could overtake
+//!   them, and say that the count is settled while changes in it could still be lost with Redis.
 //! - A token in Redis that is newer than a lease which is still ours cannot be another owner's: then MySQL is older
 //!   than it was (a restored backup), and the partition is refused with these words. The token is taken back then: it
 //!   was never used, and by counting its refusals MySQL would overtake Redis.
