@@ -3,6 +3,14 @@
 # each pair is measured (5), ONLY which are run (as in ONLY='sync queries').
 set -euo pipefail
 cd "$(dirname "$0")/.."
+trap 'exit 130' INT
+names=${ONLY:-single_writes batches latency sync one_change by_hand reconciliation memory marks queries}
+for name in $names; do
+    if [ ! -x "benches/$name.sh" ]; then
+        echo "ONLY: there is no bench $name; see benches/" >&2
+        exit 2
+    fi
+done
 tests/setup.sh bench
 [ -n "${TALLYD:-}" ] || cargo build --release --quiet
 export TALLYD=${TALLYD:-$PWD/target/release/tallyd}
@@ -11,7 +19,7 @@ export BENCH_TABLE
 trap 'rm -f "$BENCH_TABLE"' EXIT
 
 failed=()
-for name in ${ONLY:-single_writes batches latency sync one_change by_hand reconciliation memory marks queries}; do
+for name in $names; do
     echo
     "benches/$name.sh" || failed+=("$name")
 done

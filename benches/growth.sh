@@ -4,6 +4,10 @@
 source "$(dirname "$0")/support.sh"
 source benches/changes.sh
 rounds=${ROUNDS:-3}
+if [ "${EXIST:-1000}" -lt 1000 ] || [ "${STATES:-1000}" -lt 1000 ]; then
+    echo "EXIST and STATES: give 1000 or more, for they are of 1,000 targets" >&2
+    exit 2
+fi
 begin=1767225600000
 echo 0 >"$home/turn"
 

@@ -4,6 +4,16 @@
 # `make bench` are appended to $BENCH_TABLE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+for name in ROUNDS SECONDS_EACH TARGETS STATES_EACH STATES EXIST CONNECTIONS RATE; do
+    if [[ ! ${!name:-1} =~ ^[1-9][0-9]*$ ]]; then
+        echo "$name=${!name}: give a number above 0" >&2
+        exit 2
+    fi
+done
+if [ -n "${TALLYD:-}" ] && [ ! -x "$TALLYD" ]; then
+    echo "TALLYD=$TALLYD: there is no such program; leave it out to have one built" >&2
+    exit 2
+fi
 rounds=${ROUNDS:-5}
 
 tests/setup.sh bench
