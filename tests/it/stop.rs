@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use sqlx::{Connection, Executor, MySqlConnection};
 
 use crate::likes::{SOON, assert_agreement, let_lease_run_out, like_all, load, marks, records, store};
-use crate::support::{Daemon, Rig, Signal, eventually};
+use crate::support::{Daemon, Output, Rig, Signal, eventually};
 
 const CHUNK: usize = 50;
 
@@ -53,6 +53,16 @@ async fn assert_nothing_lost(rig: &Rig) {
 async fn end(daemon: Daemon, limit: Duration) -> (Option<i32>, String) {
     let output = daemon.output(limit).await;
     (output.code, output.stderr)
+}
+
+/// A run by hand that is interrupted while chunk 3 waits.
+async fn stopped_by_hand(rig: &Rig) -> Output {
+    let holder = hold_chunk_three(rig).await;
+    let run = rig.spawn(&["sync", "--json"], &[]);
+    until_chunk_three(rig).await;
+    run.signal(Signal::INT);
+    holder.close_hard().await.unwrap();
+    run.output(SOON).await.expect_code(1)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,12 +117,7 @@ async fn a_daemon_does_not_outstay_its_grace_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_by_hand_stops_between_two_chunks_and_says_what_is_left() {
     let rig = start("").await;
-    let holder = hold_chunk_three(&rig).await;
-    let run = rig.spawn(&["sync", "--json"], &[]);
-    until_chunk_three(&rig).await;
-    run.signal(Signal::INT);
-    holder.close_hard().await.unwrap();
-    let output = run.output(SOON).await.expect_code(1);
+    let output = stopped_by_hand(&rig).await;
     let json = output.json();
     assert_eq!(json["outcome"], "partial", "{}", output.stdout);
     assert_eq!(json["left"], 4, "what was handed over is copied: {}", output.stdout);
@@ -126,12 +131,7 @@ async fn a_sync_by_hand_stops_between_two_chunks_and_says_what_is_left() {
 async fn a_count_set_right_is_copied_before_a_run_stops() {
     let rig = start("").await;
     let () = rig.redis.connect().await.hset("cnt:1:1", "like", 99).await.unwrap();
-    let holder = hold_chunk_three(&rig).await;
-    let run = rig.spawn(&["sync", "--json"], &[]);
-    until_chunk_three(&rig).await;
-    run.signal(Signal::INT);
-    holder.close_hard().await.unwrap();
-    let output = run.output(SOON).await.expect_code(1);
+    let output = stopped_by_hand(&rig).await;
     assert_eq!(
         (&output.json()["outcome"], &output.json()["drift"]),
         (&"partial".into(), &1.into()),
