@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How the time of a sync grows: with the changes (to a million), and not with the states that exist (to a million;
-# STATES=10000000 for more, which takes Redis about 1 GB). Medians of ROUNDS runs, in seconds, and as bars.
+# How the time of a sync grows: with the changes (to a million), and with the states that exist (to a million;
+# STATES=10000000 for more, which takes Redis about 1 GB) only as counts are verified: up to sync.verify_limit of a target. Medians of ROUNDS runs, in seconds, and as bars.
 source "$(dirname "$0")/support.sh"
 source benches/changes.sh
 rounds=${ROUNDS:-3}
