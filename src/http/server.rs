@@ -128,3 +128,43 @@ fn connection(
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
     http.serve_connection(TokioIo::new(Dressed::new(stream)), TowerToHyperService::new(service))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use axum::Router;
+    use axum::routing::get;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::Notify;
+
+    use super::super::guard::{Guard, Protects};
+    use super::*;
+    use crate::config::{Config, Settings};
+
+    #[tokio::test]
+    async fn the_end_waits_for_the_work_of_a_client_who_left() {
+        let (begun, released) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (begins, release) = (begun.clone(), released.clone());
+        let work = async move || {
+            begins.notify_one();
+            release.notified().await;
+        };
+        let (at_work, stop) = (TaskTracker::new(), CancellationToken::new());
+        let tokens = Settings::new(Config::parse("", [], Path::new("f")).unwrap()).tokens(|config| &config.api.tokens);
+        let guard = Guard::new(tokens, Protects::Everything, 1, Duration::from_secs(60), at_work.clone());
+        let listener = Listener::bind("api", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.address();
+        let service = guard.before(Router::new().route("/", get(work)));
+        let mut serving = tokio::spawn(listener.serve(service, stop.clone(), at_work));
+
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        begun.notified().await;
+        drop(client);
+        stop.cancel();
+        assert!(tokio::time::timeout(Duration::from_secs(2), &mut serving).await.is_err(), "it waits");
+        released.notify_one();
+        tokio::time::timeout(Duration::from_secs(10), serving).await.expect("it ends").unwrap();
+    }
+}
