@@ -152,7 +152,7 @@ mod tests {
         };
         let (at_work, stop) = (TaskTracker::new(), CancellationToken::new());
         let tokens = Settings::new(Config::parse("", [], Path::new("f")).unwrap()).tokens(|config| &config.api.tokens);
-        let guard = Guard::new(tokens, Protects::Everything, 1, Duration::from_secs(60), at_work.clone());
+        let guard = Guard::new(tokens, Protects::Everything, 1, Duration::from_mins(1), at_work.clone());
         let listener = Listener::bind("api", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.address();
         let service = guard.before(Router::new().route("/", get(work)));
